@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiling: model function + example inputs + optimizers -> one PEF on disk, with a readable log beside it. */
+#ifndef SAMBAFLOW_COMPILE_H
+#define SAMBAFLOW_COMPILE_H
+
+#include <sambaflow/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum samba_optimizer_kind { SAMBA_SGD = 0, SAMBA_ADAMW = 1 } samba_optimizer_kind;
+
+/* One optimizer, which is also one parameter group. Update rules are torch.optim.SGD's and torch.optim.AdamW's.
+ * `name` prefixes its hyperparameters when a model has several ("head.lr"); plain "lr" then sets all of them. */
+typedef struct samba_optimizer {
+    size_t struct_size;
+    samba_optimizer_kind kind;
+    const char *name;                /* NULL: "optim0", "optim1" ... */
+    int parameter_count;             /* 0: every parameter that no earlier optimizer names */
+    const char *const *parameters;   /* exact names, or patterns with '*' and '?' ("*.bias") */
+    double lr, weight_decay;
+    double momentum, dampening;      /* SGD */
+    bool nesterov;                   /* SGD */
+    double beta1, beta2, eps;        /* AdamW */
+    bool amsgrad;                    /* AdamW */
+    double max_grad_norm;            /* > 0: gradients of all optimizers' parameters are clipped to this global norm in
+                                        GRADNORM; optimizers that give one must give the same */
+} samba_optimizer;
+SAMBA_API samba_optimizer samba_sgd(double lr);   /* torch's defaults for everything else */
+SAMBA_API samba_optimizer samba_adamw(double lr); /* betas 0.9 0.999, eps 1e-8, weight_decay 0.01 */
+
+typedef struct samba_compile_options {
+    size_t struct_size;
+    const char *name; /* of the graph; NULL: "graph" */
+    samba_model model;
+    const void *model_options;
+    samba_graph *graph; /* instead of model and inputs: an already built graph, which stays the caller's */
+    int input_count;
+    samba_tensor *const *inputs; /* named examples; memory is not needed */
+    int optimizer_count;
+    const samba_optimizer *optimizers;
+    bool inference;              /* forward only */
+    int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up */
+    const char *output_folder;   /* NULL: "out" */
+    const char *pef_name;        /* NULL: name */
+    const char *dump_after;      /* name of a pass, "all", or NULL: calls dump with the graph's text after it */
+    void (*dump)(void *user, const char *pass, const char *text);
+    void *dump_user;
+    bool verify; /* run the verifier after every pass (tests do) */
+} samba_compile_options;
+SAMBA_API samba_compile_options samba_compile_defaults(void);
+
+/* Writes <output_folder>/<pef_name>/<pef_name>.pef and .pef.log, each by writing beside it and renaming, so that an
+ * existing file stays whole on any error. `path` receives the PEF's path (may be NULL). */
+SAMBA_API samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path,
+                                     size_t path_size);
+
+/* The passes in order, NULL-terminated, as dump_after takes them. */
+SAMBA_API const char *const *samba_pass_names(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

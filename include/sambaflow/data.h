@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of tensors: IDX (MNIST's), .npy/.npz, safetensors. Readers trust nothing in a file; a short or foreign one is SAMBA_ERROR_FORMAT with
+ * the path, what was expected and what was found. */
+#ifndef SAMBAFLOW_DATA_H
+#define SAMBAFLOW_DATA_H
+
+#include <sambaflow/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An IDX file, gzip-compressed or not, as a tensor of its own dtype and shape. */
+SAMBA_API samba_status samba_idx_read(samba_context *context, const char *path, samba_tensor **tensor);
+/* A .npy file (C order, little endian, dtypes of samba_dtype but bfloat16). */
+SAMBA_API samba_status samba_npy_read(samba_context *context, const char *path, samba_tensor **tensor);
+SAMBA_API samba_status samba_npy_write(samba_context *context, const char *path, const samba_tensor *tensor); /* atomic */
+
+/* Several named tensors from one file. */
+typedef struct samba_tensor_list {
+    int count;
+    samba_tensor **tensors;
+} samba_tensor_list;
+SAMBA_API samba_status samba_npz_read(samba_context *context, const char *path, samba_tensor_list *list); /* stored or deflated */
+SAMBA_API samba_status samba_safetensors_read(samba_context *context, const char *path, samba_tensor_list *list);
+/* Atomic; metadata: alternating keys and values, NULL-terminated, or NULL. Tensors are stored in the order of their names. */
+SAMBA_API samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                                               const char *const *metadata);
+SAMBA_API void samba_tensor_list_free(samba_context *context, samba_tensor_list *list);
+/* By the file's ending: .npy .npz .safetensors, IDX (.idx, -ubyte, with or without .gz). A single tensor is named `name`. */
+SAMBA_API samba_status samba_tensors_read(samba_context *context, const char *path, const char *name, samba_tensor_list *list);
+
+/* Counter-based random numbers: the same for a seed whatever the order or number of threads. Fill a float tensor. */
+SAMBA_API samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high);
+SAMBA_API samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation);
+/* Integers in [low, high) for any dtype. */
+SAMBA_API samba_status samba_fill_integers(samba_tensor *tensor, uint64_t seed, int64_t low, int64_t high);
+/* A permutation of 0..n-1 (Fisher-Yates over counter-based numbers). */
+SAMBA_API void samba_shuffle(uint64_t seed, int64_t n, int64_t *order);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model is a C function over values. A value is a small struct passed by value; it knows its graph. The first
+ * error sticks to the graph, later calls pass it on, and samba_compile reports it, so model code checks nothing.
+ *
+ * Layers are called by name inside the current scope: the first call of a name makes its parameters, a second shares them.
+ * Parameter names are those of PyTorch's state_dict ("conv1.weight", scopes joined by '.'), and so are the initializers. */
+#ifndef SAMBAFLOW_GRAPH_H
+#define SAMBAFLOW_GRAPH_H
+
+#include <sambaflow/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct samba_graph samba_graph;
+typedef struct samba_value {
+    samba_graph *graph;
+    uint32_t index;
+} samba_value;
+
+/* A model: builds its values in `graph`. `options` is what the caller gave to compile. */
+typedef void (*samba_model)(samba_graph *graph, const void *options);
+
+/* ---- graph ---------------------------------------------------------------------------------------------- */
+SAMBA_API samba_status samba_graph_new(samba_context *context, const char *name, samba_graph **graph);
+SAMBA_API void samba_graph_free(samba_graph *graph);
+/* The sticky status; its message is the context's. */
+SAMBA_API samba_status samba_graph_status(const samba_graph *graph);
+/* Declares an input before the model runs: name, dtype and shape are what counts, not values. */
+SAMBA_API samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *example);
+/* Text form, which samba_graph_parse reads back to an equal graph. Freed with samba_text_free. docs/graph.md */
+SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
+SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);
+SAMBA_API void samba_text_free(samba_context *context, char *text);
+
+/* ---- leaves and outputs ------------------------------------------------------------------------------------ */
+SAMBA_API samba_value samba_input(samba_graph *graph, const char *name); /* declared with samba_graph_add_input */
+SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape);
+SAMBA_API samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype); /* 0 .. end-1, rank 1 */
+/* Values a caller may ask run for. A loss is an output that gradients start from; a graph with no loss has gradients start
+ * from every floating-point output, with ones. */
+SAMBA_API void samba_output(samba_graph *graph, const char *name, samba_value value);
+SAMBA_API void samba_loss(samba_graph *graph, const char *name, samba_value value);
+SAMBA_API int samba_value_rank(samba_value value);
+SAMBA_API int64_t samba_value_size(samba_value value, int dim); /* negative dims count from the end; 0 after an error */
+SAMBA_API samba_dtype samba_value_dtype(samba_value value);
+
+/* Names made between push and pop begin with "name." */
+SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
+SAMBA_API void samba_scope_pop(samba_graph *graph);
+
+typedef enum samba_initializer_kind {
+    SAMBA_INIT_ZEROS = 0,
+    SAMBA_INIT_CONSTANT = 1, /* a */
+    SAMBA_INIT_UNIFORM = 2,  /* [a, b) */
+    SAMBA_INIT_NORMAL = 3    /* mean a, standard deviation b */
+} samba_initializer_kind;
+typedef struct samba_initializer {
+    samba_initializer_kind kind;
+    double a, b;
+} samba_initializer;
+/* A trainable parameter, made the first time its (scoped) name is used; the second use must agree in dtype and shape. */
+SAMBA_API samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                                      samba_initializer initializer);
+
+/* ---- layers (torch.nn): parameters by name ------------------------------------------------------------------- */
+typedef struct samba_conv2d_options { /* zero means PyTorch's default: stride 1, padding 0, dilation 1, groups 1, bias */
+    int64_t stride[2], padding[2], dilation[2], groups;
+    bool no_bias;
+} samba_conv2d_options;
+SAMBA_API samba_value samba_linear(samba_value input, const char *name, int64_t out_features);
+SAMBA_API samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features);
+SAMBA_API samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
+                                   const samba_conv2d_options *options /* may be NULL */);
+SAMBA_API samba_value samba_layer_norm(samba_value input, const char *name); /* last dim, eps 1e-5, weight and bias */
+SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
+/* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
+SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);
+
+/* ---- functions (torch.nn.functional and tensor operators); operands broadcast and promote as in PyTorch ---------- */
+SAMBA_API samba_value samba_add(samba_value a, samba_value b);
+SAMBA_API samba_value samba_sub(samba_value a, samba_value b);
+SAMBA_API samba_value samba_mul(samba_value a, samba_value b);
+SAMBA_API samba_value samba_div(samba_value a, samba_value b); /* true division */
+SAMBA_API samba_value samba_pow(samba_value a, samba_value b);
+SAMBA_API samba_value samba_maximum(samba_value a, samba_value b);
+SAMBA_API samba_value samba_minimum(samba_value a, samba_value b);
+SAMBA_API samba_value samba_eq(samba_value a, samba_value b);
+SAMBA_API samba_value samba_ne(samba_value a, samba_value b);
+SAMBA_API samba_value samba_lt(samba_value a, samba_value b);
+SAMBA_API samba_value samba_le(samba_value a, samba_value b);
+SAMBA_API samba_value samba_gt(samba_value a, samba_value b);
+SAMBA_API samba_value samba_ge(samba_value a, samba_value b);
+SAMBA_API samba_value samba_where(samba_value condition, samba_value a, samba_value b);
+/* A number on the right: promotes as a Python number does. */
+SAMBA_API samba_value samba_add_scalar(samba_value a, double b);
+SAMBA_API samba_value samba_mul_scalar(samba_value a, double b);
+SAMBA_API samba_value samba_pow_scalar(samba_value a, double b);
+
+SAMBA_API samba_value samba_neg(samba_value a);
+SAMBA_API samba_value samba_abs(samba_value a);
+SAMBA_API samba_value samba_exp(samba_value a);
+SAMBA_API samba_value samba_log(samba_value a);
+SAMBA_API samba_value samba_sqrt(samba_value a);
+SAMBA_API samba_value samba_rsqrt(samba_value a);
+SAMBA_API samba_value samba_reciprocal(samba_value a);
+SAMBA_API samba_value samba_tanh(samba_value a);
+SAMBA_API samba_value samba_sigmoid(samba_value a);
+SAMBA_API samba_value samba_relu(samba_value a);
+SAMBA_API samba_value samba_erf(samba_value a);
+SAMBA_API samba_value samba_gelu(samba_value a);      /* erf form, torch's default */
+SAMBA_API samba_value samba_gelu_tanh(samba_value a); /* approximate='tanh' */
+SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
+
+/* Reductions over the listed dims (count 0: all). */
+SAMBA_API samba_value samba_sum(samba_value a, int count, const int *dims, bool keepdim);
+SAMBA_API samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim);
+SAMBA_API samba_value samba_amax(samba_value a, int count, const int *dims, bool keepdim);
+SAMBA_API samba_value samba_amin(samba_value a, int count, const int *dims, bool keepdim);
+SAMBA_API samba_value samba_argmax(samba_value a, int dim, bool keepdim); /* int64; the first of equal ones; NaN is greatest */
+
+SAMBA_API samba_value samba_reshape(samba_value a, int rank, const int64_t *shape);
+SAMBA_API samba_value samba_permute(samba_value a, const int *dims);
+SAMBA_API samba_value samba_transpose(samba_value a, int dim0, int dim1);
+SAMBA_API samba_value samba_flatten(samba_value a, int start_dim, int end_dim);
+SAMBA_API samba_value samba_expand(samba_value a, int rank, const int64_t *shape);
+SAMBA_API samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int64_t step);
+SAMBA_API samba_value samba_concat(int count, const samba_value *values, int dim);
+/* Chunks of split_size along dim, the last one smaller; `count` is the room in `values` and must be the number of chunks. */
+SAMBA_API void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_value *values);
+
+SAMBA_API samba_value samba_matmul(samba_value a, samba_value b); /* every case of torch.matmul */
+SAMBA_API samba_value samba_softmax(samba_value a, int dim);
+SAMBA_API samba_value samba_log_softmax(samba_value a, int dim);
+
+typedef struct samba_pool2d_options { /* zero stride means the kernel's size; other zeros are PyTorch's defaults */
+    int64_t stride[2], padding[2], dilation[2]; /* dilation: max_pool2d only */
+    bool ceil_mode, no_count_include_pad;       /* the latter: avg_pool2d only */
+} samba_pool2d_options;
+SAMBA_API samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options);
+SAMBA_API samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options);
+
+typedef enum samba_reduction { SAMBA_MEAN = 0, SAMBA_SUM = 1, SAMBA_NONE = 2 } samba_reduction;
+typedef struct samba_cross_entropy_options {
+    int64_t ignore_index; /* torch's default is -100: start from samba_cross_entropy_defaults() */
+    double label_smoothing;
+    samba_reduction reduction;
+} samba_cross_entropy_options;
+static inline samba_cross_entropy_options samba_cross_entropy_defaults(void)
+{
+    samba_cross_entropy_options options = {-100, 0.0, SAMBA_MEAN};
+    return options;
+}
+/* logits (N, C) or (N, C, d1 ...) or (C); integer class indices (N), (N, d1 ...) or (). */
+SAMBA_API samba_value samba_cross_entropy(samba_value logits, samba_value label);
+SAMBA_API samba_value samba_cross_entropy_with(samba_value logits, samba_value label, const samba_cross_entropy_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running: a session holds one PEF on a device, its weights and state, and runs its sections.
+ * Everything is planned at load: run allocates nothing. One thread uses a session at a time.
+ *
+ * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
+ * gradient "<name>.grad", optimizer state "<name>.momentum_buffer", "<name>.exp_avg", "<name>.exp_avg_sq",
+ * "<name>.max_exp_avg_sq" and "<optimizer>.step". */
+#ifndef SAMBAFLOW_SESSION_H
+#define SAMBAFLOW_SESSION_H
+
+#include <sambaflow/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct samba_session samba_session;
+
+typedef struct samba_session_options {
+    size_t struct_size;
+    uint64_t seed;      /* of initial weights and dropout; the weights do not depend on the thread count */
+    int threads;        /* 0: as many as OpenMP offers */
+    const char *isa;    /* NULL: the best this CPU has; "avx512", "avx2", "generic" force one */
+    const char *device; /* NULL or "cpu"; "null" plans and moves tensors but computes nothing (tests) */
+} samba_session_options;
+SAMBA_API samba_session_options samba_session_defaults(void);
+
+/* Loads a PEF, allocates device memory as planned, fills parameters and state from their initializers. */
+SAMBA_API samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *options,
+                                         samba_session **session);
+SAMBA_API void samba_session_free(samba_session *session);
+
+typedef struct samba_hyperparameter {
+    const char *name;
+    double value;
+} samba_hyperparameter;
+
+typedef struct samba_run_options {
+    size_t struct_size;
+    int input_count;
+    samba_tensor *const *inputs; /* transferred by name before the run; others keep the device's value */
+    int output_count;
+    samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
+    int hyperparameter_count;
+    const samba_hyperparameter *hyperparameters; /* stay until given again */
+    int section_type_count;
+    const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case, in this order; none: the schedule */
+    int section_id_count;
+    const int *section_ids; /* instead of section_types */
+    bool train;             /* false: every dropout rate is 0 during this run */
+} samba_run_options;
+SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
+
+/* Runs sections. Nothing is transferred or changed when an argument is wrong. Errors name the tensor or word, what was
+ * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. A non-finite loss is no error: the run goes on, and
+ * samba_session_warning says so once. */
+SAMBA_API samba_status samba_run(samba_session *session, const samba_run_options *options);
+
+/* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN. Each is given once. */
+SAMBA_API const char *samba_session_warning(samba_session *session);
+
+/* Host -> device and device -> host by the tensor's name; dtypes and shapes must be equal. */
+SAMBA_API samba_status samba_session_set(samba_session *session, const samba_tensor *tensor);
+SAMBA_API samba_status samba_session_get(samba_session *session, samba_tensor *tensor);
+/* A new host tensor with a copy of the named device tensor. */
+SAMBA_API samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **tensor);
+
+/* Checkpoints as safetensors: parameters, buffers and, with_state, optimizer state. save is atomic. load takes parameters by
+ * name: all of the PEF's must be there with equal dtype and shape, others are ignored; state is loaded if there. */
+SAMBA_API samba_status samba_session_save(samba_session *session, const char *path, bool with_state);
+SAMBA_API samba_status samba_session_load(samba_session *session, const char *path);
+
+typedef enum samba_tensor_kind { /* numbers are part of the file format */
+    SAMBA_KIND_INPUT = 0,
+    SAMBA_KIND_PARAMETER = 1,
+    SAMBA_KIND_BUFFER = 2, /* buffers and optimizer state */
+    SAMBA_KIND_GRADIENT = 3,
+    SAMBA_KIND_OUTPUT = 4
+} samba_tensor_kind;
+typedef struct samba_tensor_info {
+    const char *name;
+    samba_tensor_kind kind;
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    int64_t bytes;
+} samba_tensor_info;
+SAMBA_API int samba_session_tensor_count(const samba_session *session);
+SAMBA_API samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info);
+
+typedef struct samba_section_info {
+    int id;
+    const char *type; /* "FWD" ... */
+    int stage_count;
+    int64_t flops, bytes;
+} samba_section_info;
+SAMBA_API int samba_session_section_count(const samba_session *session);
+SAMBA_API samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info);
+/* Names of hyperparameters (argins), with the value in force. */
+SAMBA_API int samba_session_hyperparameter_count(const samba_session *session);
+SAMBA_API samba_status samba_session_hyperparameter(const samba_session *session, int index, samba_hyperparameter *info);
+
+typedef struct samba_memory_info { /* bytes */
+    int64_t parameters, state, gradients, inputs_outputs, activations, constants, scratch, total;
+} samba_memory_info;
+SAMBA_API samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory);
+
+typedef struct samba_run_stats {
+    int64_t runs;              /* since the session began or stats were reset */
+    double kernel_seconds;     /* inside sections */
+    double total_seconds;      /* inside samba_run */
+} samba_run_stats;
+SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);
+SAMBA_API void samba_session_reset_stats(samba_session *session);
+SAMBA_API int samba_session_threads(const samba_session *session);
+SAMBA_API const char *samba_session_isa(const samba_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

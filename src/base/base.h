@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every room stands on: failing with a message, memory through the context's hook, arenas, growing arrays,
+ * text building, checked arithmetic and hashing. Nothing here knows tensors or graphs.
+ *
+ * Ownership: a block belongs to whoever allocated it and is freed with its size. An arena frees all its blocks at once. */
+#ifndef SAMBA_BASE_H
+#define SAMBA_BASE_H
+
+#include <sambaflow/context.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Passes a failure on to the caller. The only control-flow macro of the library. */
+#define SAMBA_TRY(call)                          \
+    do {                                         \
+        samba_status samba_try_status_ = (call); \
+        if (samba_try_status_ != SAMBA_OK)       \
+            return samba_try_status_;            \
+    } while (0)
+
+#define SAMBA_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define SAMBA_ALIGNMENT 64
+
+/* ---- errors (base/context.c) ---- */
+/* Records the message and returns `status`; never allocates. Longer messages are cut at 1023 bytes. */
+samba_status samba_fail(samba_context *context, samba_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- memory (base/context.c) ---- */
+/* Uninitialised / zeroed blocks, 64-byte aligned. NULL after recording SAMBA_ERROR_MEMORY. Size 0 gives a block of 1. */
+void *samba_alloc(samba_context *context, size_t size);
+void *samba_calloc(samba_context *context, size_t size);
+void samba_free(samba_context *context, void *block, size_t size);
+char *samba_strdup(samba_context *context, const char *text);
+void samba_strfree(samba_context *context, char *text); /* NULL allowed */
+/* Grows `*items` (of item_size bytes each) so that `needed` fit, doubling; new room is zeroed. */
+samba_status samba_grow(samba_context *context, void **items, size_t item_size, int64_t *capacity, int64_t needed);
+
+/* ---- checked arithmetic: false on overflow or a negative operand ---- */
+bool samba_mul_checked(int64_t a, int64_t b, int64_t *result);
+bool samba_add_checked(int64_t a, int64_t b, int64_t *result);
+
+/* ---- arena (base/arena.c) ---- */
+typedef struct samba_arena_block samba_arena_block;
+typedef struct samba_arena {
+    samba_context *context;
+    samba_arena_block *blocks;
+} samba_arena;
+void samba_arena_init(samba_arena *arena, samba_context *context);
+void *samba_arena_alloc(samba_arena *arena, size_t size); /* zeroed, 64-byte aligned; NULL after recording MEMORY */
+char *samba_arena_strdup(samba_arena *arena, const char *text);
+void samba_arena_free(samba_arena *arena);
+
+/* ---- text building (base/text.c): sticky, first failure kept ---- */
+typedef struct samba_text {
+    samba_context *context;
+    char *data; /* NUL-terminated once anything was added */
+    int64_t length, capacity;
+    samba_status status;
+} samba_text;
+void samba_text_init(samba_text *text, samba_context *context);
+void samba_text_add(samba_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void samba_text_clear(samba_text *text); /* frees */
+
+/* ---- hashing and names ---- */
+uint64_t samba_hash(const void *data, size_t size, uint64_t seed); /* XXH3-64: stable across machines of one endianness */
+bool samba_match(const char *pattern, const char *name);            /* '*' and '?' */
+/* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
+const char *samba_nearest(const char *name, const char *const *candidates, int count);
+
+/* ---- files (base/file.c) ---- */
+/* Writes all bytes to a new file beside `path`, flushes to disk (fsync), renames over `path`. On error `path` is as it was and the
+ * temporary file is gone; the message has the path and the system's reason. */
+samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts,
+                                     const size_t *sizes, int count);
+/* Reads a whole regular file; FILE for what the system refuses (a directory is named as such). *data is freed by samba_free. */
+samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size);
+samba_status samba_make_directories(samba_context *context, const char *path);
+
+#endif

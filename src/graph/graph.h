@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph: one immutable, hash-consed node type, addressed by 32-bit index; inputs always have smaller indices. Every node has
+ * one result whose dtype and shape stand on the node. What a graph is for stands in its sinks: outputs, losses, assignments to leaves.
+ *
+ * Phase says which section type computes a node (SAMBA_FWD ...). It is part of a node's identity, so the same expression
+ * may exist once per phase; samba_emit makes nodes in the graph's current phase but first looks for an equal node of an earlier one,
+ * unless graph->recompute is set.
+ *
+ * Errors while building stick: samba_emit returns SAMBA_NONE from then on, and given SAMBA_NONE as an input it passes it on silently. */
+#ifndef SAMBA_GRAPH_INTERNAL_H
+#define SAMBA_GRAPH_INTERNAL_H
+
+#include "tensor/tensor.h"
+#include <sambaflow/graph.h>
+
+typedef uint32_t samba_ref; /* a node of one graph */
+#define SAMBA_NONE UINT32_MAX
+#define SAMBA_MAX_ARITY 1024 /* concat is the only operator that comes near */
+
+typedef enum samba_op {
+#define OP(name, ...) SAMBA_OP_##name,
+#include "ops.def"
+#undef OP
+    SAMBA_OP_COUNT
+} samba_op;
+
+typedef enum samba_phase { /* order of execution; numbers are part of the file format */
+    SAMBA_ZEROGRAD = 0,
+    SAMBA_FWD = 1,
+    SAMBA_BCKWD = 2,
+    SAMBA_GRADNORM = 3,
+    SAMBA_REDUCE = 4,
+    SAMBA_OPT = 5,
+    SAMBA_PHASE_COUNT = 6
+} samba_phase;
+extern const char *const samba_phase_names[SAMBA_PHASE_COUNT]; /* "ZEROGRAD" ... */
+
+/* ---- attributes: one typed struct a kind, fields listed once in attrs.def for hashing, printing and parsing ---- */
+typedef struct samba_dims { /* a list of up to 8 numbers: a shape, strides, dims */
+    int64_t count;
+    int64_t at[SAMBA_MAX_RANK];
+} samba_dims;
+#define INT(field) int64_t field;
+#define REAL(field) double field;
+#define DIMS(field) samba_dims field;
+#define DTYPE(field) int64_t field;
+#define NAME(field) int64_t field; /* index into the graph's names */
+#define ATTRS(kind, fields)                      \
+    typedef struct samba_attrs_##kind {          \
+        fields int64_t unused_;                  \
+    } samba_attrs_##kind;
+#include "graph/attrs.def"
+#undef ATTRS
+#undef NAME
+#undef DTYPE
+#undef DIMS
+#undef REAL
+#undef INT
+typedef union samba_attrs { /* zero all of it before filling: equality and hash are over the kind's bytes */
+#define ATTRS(kind, fields) samba_attrs_##kind kind;
+#include "graph/attrs.def"
+#undef ATTRS
+} samba_attrs;
+typedef enum samba_attrs_kind {
+#define ATTRS(kind, fields) SAMBA_ATTRS_##kind,
+#include "graph/attrs.def"
+#undef ATTRS
+    SAMBA_ATTRS_COUNT
+} samba_attrs_kind;
+typedef enum samba_field_kind { SAMBA_FIELD_INT, SAMBA_FIELD_REAL, SAMBA_FIELD_DIMS, SAMBA_FIELD_DTYPE, SAMBA_FIELD_NAME } samba_field_kind;
+typedef struct samba_attrs_field {
+    const char *name;
+    samba_field_kind kind;
+    size_t offset;
+} samba_attrs_field;
+typedef struct samba_attrs_facts { /* graph/attrs.c */
+    const char *name;
+    size_t size;
+    int field_count;
+    const samba_attrs_field *fields;
+} samba_attrs_facts;
+extern const samba_attrs_facts samba_attrs_table[SAMBA_ATTRS_COUNT];
+
+typedef struct samba_node {
+    uint16_t op;
+    uint8_t dtype, rank, phase;
+    uint16_t arity;
+    uint32_t scope; /* name index of the scope it was made in: for people; not part of its identity */
+    samba_ref *inputs;
+    const samba_attrs *attrs; /* only the bytes of the op's kind exist */
+    int64_t shape[SAMBA_MAX_RANK];
+} samba_node;
+
+typedef enum samba_sink_kind { SAMBA_SINK_OUTPUT, SAMBA_SINK_LOSS, SAMBA_SINK_ASSIGN } samba_sink_kind;
+typedef struct samba_sink {
+    samba_sink_kind kind;
+    samba_phase phase; /* section type that delivers it */
+    uint32_t name;     /* of an output or loss; 0 for an assignment */
+    samba_ref target;  /* leaf (parameter or state) that an assignment overwrites when its phase ends; else SAMBA_NONE */
+    samba_ref value;
+} samba_sink;
+
+struct samba_graph {
+    samba_context *context;
+    samba_arena arena; /* inputs, attributes, names */
+    char *name;
+    samba_node *nodes;
+    int64_t node_count, node_capacity;
+    uint32_t *table; /* open addressing over nodes, power of two */
+    int64_t table_size;
+    const char **names; /* interned; index 0 is "" */
+    int64_t name_count, name_capacity;
+    uint32_t *name_table;
+    int64_t name_table_size;
+    samba_sink *sinks;
+    int64_t sink_count, sink_capacity;
+    samba_phase phase;  /* given to new nodes */
+    bool recompute;     /* new nodes are of `phase` even if an earlier phase has an equal one */
+    uint32_t scope;     /* current scope, given to new nodes */
+    samba_status status; /* sticky */
+};
+
+/* ---- graph/graph.c ---- */
+/* Adds or finds a node: checks arity, infers dtype and shape, interns. attrs may be NULL for the kind `none`. */
+samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *attrs);
+uint32_t samba_graph_intern(samba_graph *graph, const char *name); /* 0 after an error */
+void samba_graph_sink(samba_graph *graph, samba_sink sink);
+/* The leaf (input, parameter, state, argin) of that name, or SAMBA_NONE. */
+samba_ref samba_graph_leaf(const samba_graph *graph, const char *name);
+/* Sticks an error to the graph unless it has one: "op at scope: message". Returns SAMBA_NONE. */
+samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A new, empty graph of the same context and name; passes build their result in one. */
+samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
+static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
+static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
+/* Structure hash: equal graphs (same text) have equal hashes. */
+uint64_t samba_graph_hash(const samba_graph *graph);
+
+/* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */
+/* Copies `in` to a new graph node by node in order, calling `rewrite` with the inputs already mapped; it returns the ref in `out`
+ * (NULL rewrite: copy). Only nodes that sinks or leaves' names need are visited: dead nodes go. Phases, scopes and sinks carry over. */
+typedef struct samba_rewriter {
+    const samba_graph *in;
+    samba_graph *out;
+    samba_ref *map; /* node of `in` -> node of `out` */
+    void *user;
+} samba_rewriter;
+typedef samba_ref samba_rewrite_fn(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
+samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **out);
+
+/* ---- graph/verify.c ---- */
+/* Checks every invariant: order, arity, inferred dtype and shape equal to the stored ones, sinks, names, phases never later than their
+ * users'. INTERNAL with the first broken one. */
+samba_status samba_graph_verify(const samba_graph *graph);
+
+/* ---- emit helpers (graph/build.c), for vjps, expansions and passes; same dtype operands, broadcasting as the op allows ---- */
+samba_ref samba_emit1(samba_graph *g, samba_op op, samba_ref a);
+samba_ref samba_emit2(samba_graph *g, samba_op op, samba_ref a, samba_ref b);
+samba_ref samba_emit3(samba_graph *g, samba_op op, samba_ref a, samba_ref b, samba_ref c);
+samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype); /* rank 0 */
+samba_ref samba_emit_reshape(samba_graph *g, samba_ref a, int rank, const int64_t *shape);
+samba_ref samba_emit_permute(samba_graph *g, samba_ref a, const int64_t *dims);
+samba_ref samba_emit_transpose(samba_graph *g, samba_ref a, int dim0, int dim1);
+samba_ref samba_emit_expand(samba_graph *g, samba_ref a, int rank, const int64_t *shape);
+samba_ref samba_emit_cast(samba_graph *g, samba_ref a, samba_dtype dtype); /* a itself when it has the dtype */
+/* reduce ops (sum, amax, amin) over a set of dims, each kept with size 1; dims not negative */
+samba_ref samba_emit_reduce(samba_graph *g, samba_op op, samba_ref a, int count, const int64_t *dims);
+/* Sums `a` down to a shape that broadcasts to a's shape: the gradient of broadcasting. */
+samba_ref samba_emit_sum_to(samba_graph *g, samba_ref a, int rank, const int64_t *shape);
+/* a (op) number, the number as a rank-0 constant of a's dtype */
+samba_ref samba_emit_scalar(samba_graph *g, samba_op op, samba_ref a, double number);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU's side of stages: preparing one for a machine and running it by threads.
+ *
+ * Preparing happens once, at load: pointers are resolved, kernels are chosen (libxsmm blocks made, ISA table taken), scratch is measured.
+ * Running allocates nothing and fails never; what only the data can break (an index out of range) raises a fault that the session reports.
+ * Every thread of a team calls run for phases 0 .. phases-1; the caller puts a barrier between phases. */
+#ifndef SAMBA_KERNEL_H
+#define SAMBA_KERNEL_H
+
+#include "kernels/stage.h"
+
+#define SAMBA_TILE_CAPACITY 256 /* elements of a register that is not wide; measured in docs/architecture.md */
+
+typedef enum samba_isa { SAMBA_ISA_GENERIC = 0, SAMBA_ISA_AVX2 = 1, SAMBA_ISA_AVX512 = 2, SAMBA_ISA_COUNT = 3 } samba_isa;
+extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
+samba_isa samba_isa_best(void); /* what this CPU and build have */
+
+/* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where the
+ * combination has no meaning. */
+typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
+/* rows x cols -> rows; first: start anew, else go on from what d holds (argmax: d is pairs, see tiles.c) */
+typedef struct samba_kernels { /* one table per ISA: kernels/cpu/table_<isa>.c, the same source compiled with other flags */
+    samba_isa isa;
+    samba_map_fn *map[SAMBA_TILE_COUNT][3];
+    samba_map_fn *convert[3][3];                                  /* [from][to] */
+    void (*load[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t n);  /* to class of dtype, contiguous */
+    void (*store[SAMBA_DTYPE_COUNT])(void *destination, const void *a, int64_t n);
+    void (*load_strided[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t stride, int64_t n); /* stride in elements */
+    void (*store_strided[SAMBA_DTYPE_COUNT])(void *destination, const void *a, int64_t stride, int64_t n);
+    void (*fill[3])(void *d, const void *value, int64_t n);
+    void (*spread[3])(void *d, const void *a, int64_t rows, int64_t cols);
+    void (*reduce_sum[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    void (*reduce_amax[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    void (*reduce_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    /* best holds the greatest value so far (class of a), d its index; col0 is the first column's index */
+    void (*reduce_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
+    void (*collect_rows[3])(void *sums, const void *a, int64_t rows, int64_t cols); /* sums[c] += a[r,c]; f32: sums are double */
+    double (*total_f32)(const float *a, int64_t n); /* sum in double */
+    double (*total_f64)(const double *a, int64_t n);
+    void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
+    /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain block
+     * kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
+    void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,
+                      int64_t nr, int64_t k, bool first);
+    void (*block_f64)(const double *a, int64_t lda, int64_t ska, const double *b, int64_t ldb, double *c, int64_t ldc, int64_t mr,
+                      int64_t nr, int64_t k, bool first);
+    /* d[c*ldd + r] = s[r*lds + c] for rows x cols of 4- or 8-byte elements */
+    void (*transpose4)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
+    void (*transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
+} samba_kernels;
+extern const samba_kernels samba_kernels_generic, samba_kernels_avx2, samba_kernels_avx512;
+const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build or CPU lacks it */
+
+typedef struct samba_prepare { /* what preparing needs to know */
+    samba_context *context;
+    const samba_kernels *kernels;
+    bool use_libxsmm; /* false when an ISA is forced below what libxsmm would choose */
+    int threads;      /* of the team that will run it: 1 when the stage is too small to share */
+    char *memory;     /* the device arena */
+    const samba_buffer *buffers;
+    samba_arena *arena; /* prepared state lives here */
+    volatile int32_t *fault; /* set to stage_index + 1 by a stage that met bad data */
+    int32_t stage_index;
+} samba_prepare;
+
+typedef struct samba_prepared {
+    /* scratch: this stage's shared scratch at 0, thread t's own at shared_scratch + t*thread_scratch; 64-byte aligned, not initialised */
+    void (*run)(const void *state, char *scratch, int phase, int thread, int threads);
+    const void *state;
+    int phases;
+    int64_t shared_scratch, thread_scratch; /* bytes, multiples of 64 */
+} samba_prepared;
+
+/* kernels/cpu/: tile.c, contract.c, pool.c, gather.c. The stage must outlive the prepared state. */
+samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+
+/* ---- tile programs as a part of other stages (kernels/cpu/tile.c) ---- */
+typedef struct samba_tile_program samba_tile_program; /* a stage's program with pointers resolved */
+samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_stage *stage, const samba_tile_program **program);
+int64_t samba_tile_thread_scratch(const samba_tile_program *program); /* registers and partial results of one thread */
+/* Once per thread before the first region: setup instructions, partial results to their start values. */
+void samba_tile_begin(const samba_tile_program *program, char *thread_scratch);
+/* Runs the steps over rows [row0, row0+rows) x columns [col0, col0+cols) of the domain (row: flattened index over all dims but the last).
+ * block, when not NULL, is what BLOCK gives: row-major with row stride block_ld, its first element at (row0, col0). */
+void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0,
+                       int64_t cols, const void *block, int64_t block_ld);
+/* After a barrier, by one thread: combines the threads' partial results in thread order and stores them. `scratches`: thread 0's scratch,
+ * others at multiples of `pitch` bytes. No-op for programs without COLLECT. */
+void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads);
+bool samba_tile_has_collect(const samba_tile_program *program);
+
+#endif

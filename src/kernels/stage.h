@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stages: what the compiler makes, the PEF stores and a device runs. Plain data: indices and offsets, no pointers into the graph, so a
+ * stage means the same on every device.
+ *
+ * A stage works over a domain (sizes outermost first). Its operands are views of buffers: element offset and strides in elements, one
+ * stride for each domain dim. A buffer is a range of the device arena. */
+#ifndef SAMBA_STAGE_H
+#define SAMBA_STAGE_H
+
+#include "tensor/tensor.h"
+
+typedef enum samba_tile {
+#define TILE(name, form) SAMBA_TILE_##name,
+#include "kernels/tiles.def"
+#undef TILE
+    SAMBA_TILE_COUNT
+} samba_tile;
+typedef enum samba_tile_form {
+    SAMBA_FORM_LOAD, SAMBA_FORM_STORE, SAMBA_FORM_BLOCK, SAMBA_FORM_CONST, SAMBA_FORM_IOTA, SAMBA_FORM_RANDOM, SAMBA_FORM_UNARY,
+    SAMBA_FORM_BINARY, SAMBA_FORM_COMPARE, SAMBA_FORM_WHERE, SAMBA_FORM_CONVERT, SAMBA_FORM_WRAP, SAMBA_FORM_ROUND,
+    SAMBA_FORM_REDUCE, SAMBA_FORM_SPREAD, SAMBA_FORM_COLLECT
+} samba_tile_form;
+typedef struct samba_tile_facts {
+    const char *name;
+    samba_tile_form form;
+} samba_tile_facts;
+extern const samba_tile_facts samba_tile_table[SAMBA_TILE_COUNT]; /* kernels/stage.c */
+
+typedef enum samba_register_class { SAMBA_F32 = 0, SAMBA_F64 = 1, SAMBA_I64 = 2 } samba_register_class;
+typedef enum samba_extent { SAMBA_FULL = 0, SAMBA_ROW = 1 } samba_extent;
+samba_register_class samba_class_of(samba_dtype dtype); /* kernels/stage.c */
+
+typedef struct samba_register {
+    uint8_t class_;  /* samba_register_class */
+    uint8_t extent;  /* samba_extent */
+    uint8_t wide;    /* lives from one loop step to another: holds whole rows when a row has several chunks */
+    int16_t direct;  /* operand whose memory may serve as this register where its elements are contiguous and of the register's
+                        type (LOAD: instead of loading; otherwise: the result is computed in place, STORE becomes nothing); -1 none */
+} samba_register;
+
+typedef struct samba_instruction {
+    uint16_t op; /* samba_tile */
+    int16_t d, a, b, c; /* registers; -1 where the form has none */
+    int16_t operand;    /* -1 where the form has none */
+    double immediate;
+} samba_instruction;
+
+/* Steps run in order for each tile-row of the domain. A loop step runs once for each chunk of columns; any other once. The first
+ * `setup` instructions run once per thread before all (constants, operands whose strides are all 0): their registers are filled to
+ * the tile's capacity, so they serve as FULL and as ROW. */
+typedef struct samba_step {
+    int32_t begin, end; /* instructions */
+    int32_t loop;
+} samba_step;
+typedef struct samba_program {
+    int32_t register_count, instruction_count, step_count, setup;
+    samba_register *registers;
+    samba_instruction *instructions;
+    samba_step *steps;
+} samba_program;
+
+typedef struct samba_operand {
+    int32_t buffer; /* -1: none (RANDOM) */
+    int32_t dtype;
+    int64_t offset; /* elements */
+    int64_t strides[SAMBA_MAX_RANK];
+} samba_operand;
+
+/* ---- contract: C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n] -------------------------------------
+ * Each of m, n, k is up to 4 dims (first outermost; unused: rank 0 means size 1). The result's domain, over which the epilogue program
+ * runs with BLOCK as its input, is [batch..., M, N] with M and N the products. Rows of a tile are of one batch element.
+ * An operand is affine in its indices, and may also be seen through windows (convolution): a window adds a coordinate
+ *   x = base + sum own[i]*index_own[i] + sum inner[i]*index_k[i]
+ * the element counts as 0 unless 0 <= x < limit*dilation and dilation divides x, and lies at ... + (x/dilation)*stride. */
+#define SAMBA_CONTRACT_RANK 4
+typedef struct samba_window {
+    int64_t base, limit, dilation, stride;
+    int64_t own[SAMBA_CONTRACT_RANK], inner[SAMBA_CONTRACT_RANK];
+} samba_window;
+typedef struct samba_factor { /* A (own dims: m) or B (own dims: n) */
+    int32_t buffer, dtype;
+    int64_t offset;
+    int64_t batch[SAMBA_CONTRACT_RANK], own[SAMBA_CONTRACT_RANK], inner[SAMBA_CONTRACT_RANK]; /* strides */
+    int32_t window_count;
+    samba_window windows[2];
+} samba_factor;
+typedef struct samba_contract {
+    int32_t batch_rank, m_rank, n_rank, k_rank;
+    int64_t batch[SAMBA_CONTRACT_RANK], m[SAMBA_CONTRACT_RANK], n[SAMBA_CONTRACT_RANK], k[SAMBA_CONTRACT_RANK];
+    int32_t class_;   /* of the sums: SAMBA_F32 (libxsmm), SAMBA_F64 (libxsmm), SAMBA_I64 (plain) */
+    int32_t whole_rows; /* the epilogue reduces rows or loops: a block must hold all of N */
+    samba_factor a, b;
+} samba_contract;
+
+/* ---- pool: planes of h*w -> planes of oh*ow, all operands contiguous [planes, h, w] / [planes, oh, ow] ----
+ * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. */
+typedef struct samba_pool {
+    int32_t average, gradient, count_include_pad, unused;
+    int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
+} samba_pool;
+
+/* ---- gather: y[i, :] = table[index[i], :]; scatter_add: table = 0, then table[index[i], :] += y[i, :], i in order.
+ * operands: gather: table, index, y. scatter_add: index, y, table. All contiguous. An index out of range reads as 0, adds nothing and
+ * raises the stage's fault. */
+typedef struct samba_gather {
+    int32_t scatter, unused;
+    int64_t count, width, table_rows;
+} samba_gather;
+
+typedef enum samba_stage_kind { SAMBA_STAGE_TILE = 0, SAMBA_STAGE_CONTRACT = 1, SAMBA_STAGE_POOL = 2, SAMBA_STAGE_GATHER = 3, SAMBA_STAGE_KIND_COUNT = 4 } samba_stage_kind;
+
+typedef struct samba_stage {
+    int32_t kind;
+    char *name; /* "conv1: conv2d add relu", for people */
+    int64_t flops, bytes;
+    int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER 0 */
+    int64_t domain[SAMBA_MAX_RANK];
+    int32_t operand_count;
+    samba_operand *operands;
+    samba_program program; /* TILE, CONTRACT */
+    samba_contract contract;
+    samba_pool pool;
+    samba_gather gather;
+} samba_stage;
+
+typedef struct samba_buffer { /* a range of the device arena */
+    int64_t offset, bytes; /* offset is a multiple of 64 */
+} samba_buffer;
+
+#endif

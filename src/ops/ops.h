@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What operators mean. samba_ops is ops.def as a table; each column's function type stands here. A family file (map.c, conv.c ...)
+ * holds infer, vjp, ref, flops and expand of its operators together.
+ *
+ * Semantics beyond PyTorch's function of the same name:
+ *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,
+ *                       counter = i/4), its top 24 bits times 2^-24 (tensor-free: kernels/philox.h)
+ *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed
+ *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
+ *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
+ *                       conv2d_weight_grad(x, dy): attrs.shape = w's shape
+ *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its gradient
+ *   embedding(weight, index): index int64 or int32 of any shape; embedding_grad(index, dy) -> (num_embeddings, D)
+ *   layer_norm(x, weight, bias): over the last attrs.dims dims
+ *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
+ *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN
+ *   slice: start, stop, step for every dim, 0 <= start <= stop <= size. pad: before/after >= 0, interior zeros between elements */
+#ifndef SAMBA_OPS_H
+#define SAMBA_OPS_H
+
+#include "graph/graph.h"
+
+typedef enum samba_op_class { SAMBA_LEAF, SAMBA_MAP, SAMBA_REDUCE_CLASS, SAMBA_VIEW, SAMBA_MOVE, SAMBA_CONTRACT, SAMBA_KERNEL, SAMBA_COMPOSITE } samba_op_class;
+
+typedef struct samba_infer { /* in: what is asked; out: dtype, rank, shape */
+    samba_graph *graph;      /* for messages: samba_infer_fail */
+    samba_op op;
+    int arity;
+    const samba_node *const *inputs;
+    const samba_attrs *attrs;
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+} samba_infer;
+typedef samba_status samba_infer_fn(samba_infer *infer);
+/* "conv2d: <message>" as the context's error. */
+samba_status samba_infer_fail(const samba_infer *infer, samba_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+typedef struct samba_vjp {
+    samba_graph *graph; /* where to emit; phase is already BCKWD */
+    const samba_node *node; /* the forward node: valid until the first emit only, so copy what you need (attrs pointers stay valid) */
+    const samba_ref *inputs; /* the forward inputs */
+    samba_ref output;        /* the forward result */
+    samba_ref gradient;      /* of the result: same dtype and shape */
+    const bool *needed;      /* per input: is its gradient wanted */
+    samba_ref *input_gradients; /* out; SAMBA_NONE (preset) means zero. Same dtype and shape as the input */
+} samba_vjp;
+typedef samba_status samba_vjp_fn(samba_vjp *vjp); /* fails only for operators without a gradient of their gradient; emit errors stick */
+
+typedef struct samba_array { /* a contiguous tensor for reference kernels */
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK], numel;
+    void *data;
+} samba_array;
+typedef struct samba_reference {
+    samba_context *context;
+    const samba_attrs *attrs;
+    int arity;
+    const samba_array *inputs;
+    samba_array *output; /* dtype, shape and memory are set; the kernel fills the values */
+} samba_reference;
+typedef samba_status samba_reference_fn(const samba_reference *reference); /* fails for no memory or an index out of range */
+
+typedef int64_t samba_flops_fn(const samba_node *node, const samba_node *const *inputs);
+typedef samba_ref samba_expand_fn(samba_graph *graph, const samba_node *node, const samba_ref *inputs); /* node: copy before emitting */
+
+typedef struct samba_op_facts {
+    const char *name;
+    int arity;
+    samba_attrs_kind attrs;
+    samba_op_class class_;
+    samba_infer_fn *infer;
+    samba_vjp_fn *vjp;
+    samba_reference_fn *reference;
+    samba_flops_fn *flops;
+    samba_expand_fn *expand;
+} samba_op_facts;
+extern const samba_op_facts samba_ops[SAMBA_OP_COUNT]; /* ops/table.c */
+
+/* Hash of every row's tokens: two libraries with different operator tables refuse each other's graphs. */
+uint64_t samba_ops_signature(void);
+
+/* ---- ops/evaluate.c: the whole graph by reference kernels ---- */
+/* Leaves' values by name (contiguous, exact dtype and shape); argins not given take their default. Returns the values of the sinks, in
+ * their order, in memory of `arena`. */
+samba_status samba_graph_evaluate(const samba_graph *graph, int leaf_count, const char *const *leaf_names,
+                                  const samba_array *leaves, samba_arena *arena, samba_array *sink_values);
+
+/* Philox 4x32-10 (Salmon et al. 2011): lane i%4 of counter i/4, as a uniform float32 in [0, 1). tensor/philox.c */
+float samba_philox_uniform(uint64_t seed, uint64_t index);
+
+#endif

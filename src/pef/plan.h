@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan: everything a PEF says, in memory. The compiler fills one, pef/write.c stores it, pef/read.c loads and checks it, the runtime runs
+ * it. All pointers live in the plan's arena. docs/pef.md describes the file. */
+#ifndef SAMBA_PLAN_H
+#define SAMBA_PLAN_H
+
+#include "kernels/stage.h"
+#include <sambaflow/session.h>
+
+#define SAMBA_PEF_VERSION 1
+
+typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */
+    char *name;
+    int32_t kind; /* samba_tensor_kind */
+    int32_t dtype;
+    int32_t rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    int32_t buffer;
+    int32_t init; /* samba_initializer_kind, filled at load: parameters, buffers, gradients; inputs start at 0 */
+    double init_a, init_b;
+    int32_t is_loss;  /* an OUTPUT that is a loss */
+    int32_t has_range; /* an INPUT of indices: values must be in [low, high) or equal `ignore` if has_ignore */
+    int32_t has_ignore;
+    int64_t low, high, ignore;
+    char *range_user; /* who wants it: "cross_entropy at loss", for the message */
+} samba_plan_tensor;
+
+typedef struct samba_plan_argin { /* a rank-0 float64 or int64 hyperparameter, 8 bytes at offset 0 of its buffer */
+    char *name;
+    int32_t role; /* 0 hyperparameter, 1 dropout rate, 2 dropout seed */
+    int32_t dtype; /* SAMBA_FLOAT64 or SAMBA_INT64 */
+    int32_t buffer;
+    double value; /* until given */
+} samba_plan_argin;
+
+typedef struct samba_plan_constant { /* bytes copied into a buffer at load */
+    int32_t buffer;
+    int64_t size;
+    const void *data;
+} samba_plan_constant;
+
+typedef struct samba_plan_section {
+    int32_t id;    /* position in sections */
+    int32_t phase; /* samba_phase's number: 0 ZEROGRAD 1 FWD 2 BCKWD 3 GRADNORM 4 REDUCE 5 OPT */
+    char *name;
+    int32_t first_stage, stage_count;
+    int64_t flops, bytes;
+} samba_plan_section;
+
+typedef struct samba_plan {
+    samba_arena arena;
+    char *name;            /* of the graph */
+    char *graph_text;      /* text form of the traced graph */
+    uint64_t graph_hash, ops_signature;
+    int32_t inference, grad_accumulation_steps;
+    int64_t memory_bytes;  /* of the arena */
+    samba_memory_info memory; /* its parts */
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count;
+    samba_buffer *buffers;
+    samba_stage *stages;
+    samba_plan_section *sections;
+    samba_plan_tensor *tensors;
+    samba_plan_argin *argins;
+    samba_plan_constant *constants;
+    int32_t *calls; /* the schedule: section ids in order; a call's id is its position */
+} samba_plan;
+
+void samba_plan_init(samba_plan *plan, samba_context *context);
+void samba_plan_free(samba_plan *plan);
+
+/* pef/check.c: every index, offset, size, shape, register, class and reachable element is inside what it points into; sections cover
+ * stages once and in order; names are unique. FORMAT names the first broken thing. Read runs it; the compiler runs it before writing. */
+samba_status samba_plan_check(samba_context *context, const samba_plan *plan);
+
+/* pef/write.c, pef/read.c. write is atomic and deterministic: one plan, one sequence of bytes. read checks before it returns. */
+samba_status samba_pef_write(samba_context *context, const samba_plan *plan, const char *path);
+samba_status samba_pef_read(samba_context *context, const char *path, samba_plan *plan);
+/* From memory, for tests and fuzzers; `name` is for messages. */
+samba_status samba_pef_decode(samba_context *context, const char *name, const void *data, size_t size, samba_plan *plan);
+/* pef/log.c: the .pef.log: sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
+samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text);
+
+extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Facts about dtypes and shapes, and the inside of a host tensor. The dtype table is the only place that knows what a dtype
+ * is; shape helpers are pure functions over arrays of int64_t. */
+#ifndef SAMBA_TENSOR_INTERNAL_H
+#define SAMBA_TENSOR_INTERNAL_H
+
+#include "base/base.h"
+#include <sambaflow/tensor.h>
+
+typedef enum samba_category { SAMBA_CATEGORY_BOOL, SAMBA_CATEGORY_INTEGER, SAMBA_CATEGORY_FLOAT } samba_category;
+typedef struct samba_dtype_facts {
+    const char *name;       /* "float32": messages, files */
+    const char *short_name; /* "f32": text form */
+    size_t size;
+    samba_category category;
+} samba_dtype_facts;
+extern const samba_dtype_facts samba_dtype_table[SAMBA_DTYPE_COUNT];
+
+/* One element as double / int64_t whatever its dtype (float to integer truncates, NaN and out-of-range give 0 / wrap). */
+double samba_load_double(samba_dtype dtype, const void *element);
+int64_t samba_load_int64(samba_dtype dtype, const void *element);
+void samba_store_double(samba_dtype dtype, void *element, double value);
+void samba_store_int64(samba_dtype dtype, void *element, int64_t value);
+float samba_bfloat16_to_float(uint16_t bits);
+uint16_t samba_float_to_bfloat16(float value); /* nearest even, NaN stays NaN */
+float samba_float16_to_float(uint16_t bits);
+uint16_t samba_float_to_float16(float value);
+
+/* numel and C-contiguous strides; false on overflow or negative sizes. rank 0 has numel 1. */
+bool samba_shape_numel(int rank, const int64_t *shape, int64_t *numel);
+void samba_shape_contiguous_strides(int rank, const int64_t *shape, int64_t *strides);
+bool samba_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
+/* Strides of a view with new_shape over (shape, strides), false where impossible (torch computeStride). Sizes must match. */
+bool samba_shape_view_strides(int rank, const int64_t *shape, const int64_t *strides, int new_rank, const int64_t *new_shape,
+                              int64_t *new_strides);
+/* PyTorch's broadcasting; false when the shapes do not fit. */
+bool samba_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *shape);
+/* "(2, 3)" into buffer, always terminated. Returns buffer. */
+char *samba_shape_format(int rank, const int64_t *shape, char *buffer, size_t size);
+#define SAMBA_SHAPE_TEXT 192 /* room that always suffices for samba_shape_format */
+
+struct samba_storage; /* shared memory with a holder count */
+struct samba_tensor {
+    samba_context *context;
+    struct samba_storage *storage; /* NULL: empty */
+    char *data;                    /* first element of this view */
+    char *name;
+    samba_dtype dtype;
+    int rank, holders;
+    int64_t shape[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
+};
+
+#endif
