@@ -94,7 +94,7 @@ SAMBA_API samba_value samba_le(samba_value a, samba_value b);
 SAMBA_API samba_value samba_gt(samba_value a, samba_value b);
 SAMBA_API samba_value samba_ge(samba_value a, samba_value b);
 SAMBA_API samba_value samba_where(samba_value condition, samba_value a, samba_value b);
-/* A number on the right: promotes as a Python number does. */
+/* A number on the right: promotes as a Python float does (an integer value becomes float32). */
 SAMBA_API samba_value samba_add_scalar(samba_value a, double b);
 SAMBA_API samba_value samba_mul_scalar(samba_value a, double b);
 SAMBA_API samba_value samba_pow_scalar(samba_value a, double b);
@@ -142,7 +142,7 @@ typedef struct samba_pool2d_options { /* zero stride means the kernel's size; ot
 SAMBA_API samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options);
 SAMBA_API samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options);
 
-typedef enum samba_reduction { SAMBA_MEAN = 0, SAMBA_SUM = 1, SAMBA_NONE = 2 } samba_reduction;
+typedef enum samba_reduction { SAMBA_MEAN = 0, SAMBA_SUM = 1, SAMBA_NO_REDUCTION = 2 } samba_reduction;
 typedef struct samba_cross_entropy_options {
     int64_t ignore_index; /* torch's default is -100: start from samba_cross_entropy_defaults() */
     double label_smoothing;

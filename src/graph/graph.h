@@ -72,22 +72,31 @@ typedef enum samba_field_kind { SAMBA_FIELD_INT, SAMBA_FIELD_REAL, SAMBA_FIELD_D
 typedef struct samba_attrs_field {
     const char *name;
     samba_field_kind kind;
-    size_t offset;
 } samba_attrs_field;
 typedef struct samba_attrs_facts { /* graph/attrs.c */
     const char *name;
-    size_t size;
+    size_t size; /* bytes of the struct */
     int field_count;
-    const samba_attrs_field *fields;
+    const samba_attrs_field *fields; /* in order, without gaps: each lies samba_field_size after the one before */
 } samba_attrs_facts;
 extern const samba_attrs_facts samba_attrs_table[SAMBA_ATTRS_COUNT];
+size_t samba_field_size(samba_field_kind kind);
+
+/* What the graph itself knows of an operator: the columns of ops.def that the text form and interning need. */
+typedef struct samba_op_syntax { /* graph/attrs.c */
+    const char *name;
+    int arity; /* -1: any number >= 1 */
+    samba_attrs_kind attrs;
+    bool leaf; /* class LEAF: costs nothing, belongs to no section, always of phase ZEROGRAD */
+} samba_op_syntax;
+extern const samba_op_syntax samba_op_table[SAMBA_OP_COUNT];
 
 typedef struct samba_node {
     uint16_t op;
     uint8_t dtype, rank, phase;
     uint16_t arity;
     uint32_t scope; /* name index of the scope it was made in: for people; not part of its identity */
-    samba_ref *inputs;
+    const samba_ref *inputs;
     const samba_attrs *attrs; /* only the bytes of the op's kind exist */
     int64_t shape[SAMBA_MAX_RANK];
 } samba_node;
@@ -107,39 +116,71 @@ struct samba_graph {
     char *name;
     samba_node *nodes;
     int64_t node_count, node_capacity;
-    uint32_t *table; /* open addressing over nodes, power of two */
+    uint32_t *table; /* open addressing over nodes, power of two; 1 + index, 0 is free */
     int64_t table_size;
     const char **names; /* interned; index 0 is "" */
     int64_t name_count, name_capacity;
-    uint32_t *name_table;
+    uint32_t *name_table; /* as table */
     int64_t name_table_size;
+    uint32_t *leaves; /* per name: 1 + the leaf of that name, 0 for none */
+    int64_t leaf_capacity;
     samba_sink *sinks;
     int64_t sink_count, sink_capacity;
     samba_phase phase;  /* given to new nodes */
     bool recompute;     /* new nodes are of `phase` even if an earlier phase has an equal one */
     uint32_t scope;     /* current scope, given to new nodes */
+    uint32_t *scopes;   /* the scopes around it, outermost first */
+    int64_t scope_count, scope_capacity;
     samba_status status; /* sticky */
+    char error[1024];    /* its message */
 };
 
-/* ---- graph/graph.c ---- */
+/* ---- ops/emit.c ---- */
 /* Adds or finds a node: checks arity, infers dtype and shape, interns. attrs may be NULL for the kind `none`. */
 samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *attrs);
+
+/* ---- graph/attrs.c ---- */
+/* Copies attributes field by field to a zeroed union in their only normal form (unused list places 0, one NaN), so that equal attributes
+ * are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name. */
+samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
+
+/* ---- graph/graph.c ---- */
+/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and scope are the graph's, the phase no
+ * earlier than the inputs'. What samba_emit ends with. */
+samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto);
+/* The node equal to `node`, phase included, or SAMBA_NONE. */
+samba_ref samba_graph_find(const samba_graph *graph, const samba_node *node);
 uint32_t samba_graph_intern(samba_graph *graph, const char *name); /* 0 after an error */
+/* Adds a sink. An output or loss needs a name no other one and no leaf has; an assignment a parameter or state of the value's dtype and
+ * shape that nothing else assigns in that phase. */
 void samba_graph_sink(samba_graph *graph, samba_sink sink);
 /* The leaf (input, parameter, state, argin) of that name, or SAMBA_NONE. */
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name);
-/* Sticks an error to the graph unless it has one: "op at scope: message". Returns SAMBA_NONE. */
+/* Sticks an error to the graph unless it has one: "at scope: message". Returns SAMBA_NONE. */
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same about an operator or layer: "what at scope: message". */
+samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The same with the message that the context already has. */
+samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 /* A new, empty graph of the same context and name; passes build their result in one. */
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
-static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
-static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
-/* Structure hash: equal graphs (same text) have equal hashes. */
+static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref)
+{
+    return &graph->nodes[ref];
+}
+static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index)
+{
+    return graph->names[index];
+}
+/* ---- graph/hash.c ---- */
+/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and scopes do not count: they are for people. */
 uint64_t samba_graph_hash(const samba_graph *graph);
 
 /* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */
 /* Copies `in` to a new graph node by node in order, calling `rewrite` with the inputs already mapped; it returns the ref in `out`
- * (NULL rewrite: copy). Only nodes that sinks or leaves' names need are visited: dead nodes go. Phases, scopes and sinks carry over. */
+ * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, scopes and sinks carry over.
+ * While `rewrite` runs, out->phase and out->scope are the node's and out->recompute is true. */
 typedef struct samba_rewriter {
     const samba_graph *in;
     samba_graph *out;
@@ -148,8 +189,17 @@ typedef struct samba_rewriter {
 } samba_rewriter;
 typedef samba_ref samba_rewrite_fn(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **out);
+/* What a rewrite does with a node that it leaves alone: the same operator on `inputs`, names interned anew. */
+samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 
-/* ---- graph/verify.c ---- */
+/* ---- graph/print.c, graph/parse.c: numbers as the text form has them, whatever the locale ---- */
+#define SAMBA_REAL_TEXT 32
+/* The shortest decimal that reads back to the same double; "inf", "-inf", "nan". Returns buffer. */
+char *samba_real_format(double value, char buffer[SAMBA_REAL_TEXT]);
+/* Reads what samba_real_format writes and any other decimal of at most 63 bytes; false when all of `text` is not one. */
+bool samba_real_parse(const char *text, int64_t length, double *value);
+
+/* ---- ops/verify.c ---- */
 /* Checks every invariant: order, arity, inferred dtype and shape equal to the stored ones, sinks, names, phases never later than their
  * users'. INTERNAL with the first broken one. */
 samba_status samba_graph_verify(const samba_graph *graph);

@@ -38,6 +38,7 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/table_<isa>.c, 
     void (*collect_rows[3])(void *sums, const void *a, int64_t rows, int64_t cols); /* sums[c] += a[r,c]; f32: sums are double */
     double (*total_f32)(const float *a, int64_t n); /* sum in double */
     double (*total_f64)(const double *a, int64_t n);
+    int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain block
      * kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */

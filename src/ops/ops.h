@@ -5,7 +5,7 @@
  *
  * Semantics beyond PyTorch's function of the same name:
  *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,
- *                       counter = i/4), its top 24 bits times 2^-24 (tensor-free: kernels/philox.h)
+ *                       counter = i/4), its top 24 bits times 2^-24 (tensor/philox.h)
  *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed
  *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
@@ -20,6 +20,7 @@
 #define SAMBA_OPS_H
 
 #include "graph/graph.h"
+#include "tensor/philox.h"
 
 typedef enum samba_op_class { SAMBA_LEAF, SAMBA_MAP, SAMBA_REDUCE_CLASS, SAMBA_VIEW, SAMBA_MOVE, SAMBA_CONTRACT, SAMBA_KERNEL, SAMBA_COMPOSITE } samba_op_class;
 
@@ -88,8 +89,5 @@ uint64_t samba_ops_signature(void);
  * their order, in memory of `arena`. */
 samba_status samba_graph_evaluate(const samba_graph *graph, int leaf_count, const char *const *leaf_names,
                                   const samba_array *leaves, samba_arena *arena, samba_array *sink_values);
-
-/* Philox 4x32-10 (Salmon et al. 2011): lane i%4 of counter i/4, as a uniform float32 in [0, 1). tensor/philox.c */
-float samba_philox_uniform(uint64_t seed, uint64_t index);
 
 #endif

@@ -17,7 +17,10 @@ typedef struct samba_dtype_facts {
 } samba_dtype_facts;
 extern const samba_dtype_facts samba_dtype_table[SAMBA_DTYPE_COUNT];
 
-/* One element as double / int64_t whatever its dtype (float to integer truncates, NaN and out-of-range give 0 / wrap). */
+/* One element as double / int64_t whatever its dtype. A float becomes an integer by truncation to int64, NaN and what int64
+ * cannot hold become 0; a narrower integer keeps the low bits. The store functions round once to float32 for bfloat16 and
+ * float16, as PyTorch. */
+int64_t samba_double_to_int64(double value);
 double samba_load_double(samba_dtype dtype, const void *element);
 int64_t samba_load_int64(samba_dtype dtype, const void *element);
 void samba_store_double(samba_dtype dtype, void *element, double value);
@@ -36,6 +39,8 @@ bool samba_shape_view_strides(int rank, const int64_t *shape, const int64_t *str
                               int64_t *new_strides);
 /* PyTorch's broadcasting; false when the shapes do not fit. */
 bool samba_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *shape);
+/* The next index in C order; false, with the index back at 0, after the last. Sizes must not be 0. */
+bool samba_shape_next(int rank, const int64_t *shape, int64_t *index);
 /* "(2, 3)" into buffer, always terminated. Returns buffer. */
 char *samba_shape_format(int rank, const int64_t *shape, char *buffer, size_t size);
 #define SAMBA_SHAPE_TEXT 192 /* room that always suffices for samba_shape_format */
@@ -50,5 +55,17 @@ struct samba_tensor {
     int rank, holders;
     int64_t shape[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
 };
+
+/* ---- tensor/tensor.c ---- */
+/* A tensor over source's memory, or over none as source, that starts `offset` elements into it. Checks nothing. */
+samba_status samba_tensor_view_new(samba_tensor *source, int rank, const int64_t *shape, const int64_t *strides, int64_t offset,
+                                   samba_tensor **view);
+/* Another holder of the same tensor: each frees it once. */
+samba_tensor *samba_tensor_hold(samba_tensor *tensor);
+
+/* ---- tensor/copy.c ---- */
+/* n elements from source to destination with strides in elements, converted as samba_tensor_copy does. */
+void samba_copy_elements(samba_dtype to, void *destination, int64_t destination_stride, samba_dtype from, const void *source,
+                         int64_t source_stride, int64_t n);
 
 #endif

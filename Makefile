@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# A short front for Meson. Two commands matter on a fresh machine: `make demo` and `make check`; both install missing Debian packages first.
+BUILD ?= build
+MESON_OPTIONS ?=
+
+.PHONY: all packages demo check check-torch bench asan install clean
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+$(BUILD)/build.ninja: | packages
+	@meson setup $(BUILD) $(MESON_OPTIONS)
+
+packages:
+	@tools/install-packages.sh build
+
+demo: all
+	@tools/demo.sh $(BUILD)
+
+check: all
+	@tools/check.sh $(BUILD)
+
+check-torch: all
+	@tests/torch/check.sh $(BUILD)
+
+bench: all
+	@bench/bench.sh $(BUILD)
+
+asan: | packages
+	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Db_asneeded=false
+	@ninja -C $(BUILD)-asan --quiet
+	@tools/check.sh $(BUILD)-asan
+
+install: all
+	@meson install -C $(BUILD)
+
+clean:
+	@rm -rf $(BUILD) $(BUILD)-asan

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Applications: one model with a command line, and the measurements it shares with the sambaflow program.
+ *
+ * An application fills one samba_app and calls samba_app_main, which understands
+ *   compile | run | test | measure-performance | measure-sections
+ * and every option that those share. A model that can be run has inputs "image"-like and "label", a loss "loss" and an output "logits"
+ * of shape (batch, classes): run trains on `loss` and counts how often the greatest logit is the label. */
+#ifndef SAMBAFLOW_APP_H
+#define SAMBAFLOW_APP_H
+
+#include <sambaflow/compile.h>
+#include <sambaflow/session.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SAMBA_APP_MAX_INPUTS 16
+
+/* ---- measuring ------------------------------------------------------------------------------------------------ */
+typedef struct samba_measure_options {
+    size_t struct_size;
+    int64_t iterations;  /* 0: 100; a tenth as many, at least 3, run before as warm-up */
+    int input_count;
+    samba_tensor *const *inputs; /* values to measure with, transferred in every run */
+    int output_count;
+    samba_tensor *const *outputs; /* likewise received */
+    bool run_graph_only; /* inputs are transferred once before, and nothing while measuring */
+    bool inference;      /* FWD alone, dropout off; else the whole schedule */
+    int64_t batch_size;  /* samples in one run; 0: the first dim of the first input */
+} samba_measure_options;
+SAMBA_API samba_measure_options samba_measure_defaults(void);
+
+typedef struct samba_performance {
+    int threads;
+    int64_t iterations, batch_size;
+    double median_ms, best_ms;         /* one run, transfers included unless run_graph_only */
+    double samples_per_second;         /* batch_size over the median */
+    int64_t flops, bytes;              /* of one run, as planned: every stage's operands and results once */
+    double flops_per_second;           /* flops over the median */
+    double peak_flops_per_second;      /* fp32 FMA peak of this machine, measured just now with as many threads */
+    double mfu;                        /* their ratio, 0 .. 1 */
+    double bytes_per_second;           /* bytes over the median */
+    double outside_kernels_ms;         /* mean of a run's time that is in no kernel: transfers, checks, calls */
+    int64_t planned_bytes;             /* device memory as planned at compile time */
+    int64_t peak_resident_bytes;       /* of the process so far */
+} samba_performance;
+
+/* Runs and measures. Training goes on meanwhile: weights change unless inference is set. */
+SAMBA_API samba_status samba_measure_performance(samba_context *context, samba_session *session, const samba_measure_options *options,
+                                                 samba_performance *performance);
+
+typedef struct samba_section_time {
+    samba_section_info section;
+    double median_ms, best_ms; /* inside kernels */
+    double share;              /* of all sections' medians, 0 .. 1 */
+} samba_section_time;
+/* `times` has room for samba_session_section_count entries. Sections run one by one, in the order of their ids. */
+SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
+                                              samba_section_time *times);
+
+/* Multiply-adds in registers on `threads` threads with the widest vectors this CPU has: FLOP/s. Takes about a third of a second. */
+SAMBA_API double samba_measure_fma_peak(int threads);
+
+/* ---- applications --------------------------------------------------------------------------------------------- */
+typedef struct samba_app_input {
+    const char *name;
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK]; /* dim 0 counts the samples */
+    int64_t classes;               /* of an integer input: its values are 0 .. classes-1 */
+} samba_app_input;
+
+/* An option of the application's own, "--name VALUE". Exactly one target is set; what it holds before is the default. */
+typedef struct samba_app_option {
+    const char *name, *help;
+    int64_t *integer; /* low <= value <= high */
+    double *real;
+    bool *flag; /* "--name" sets it */
+    double low, high;
+} samba_app_option;
+
+/* Prepared samples in host memory: one tensor for each input, with its name, dtype and shape but for dim 0, which counts all
+ * samples: train_count to learn from, then test_count. */
+typedef struct samba_app_data {
+    int64_t train_count, test_count;
+    int tensor_count;
+    samba_tensor *tensors[SAMBA_APP_MAX_INPUTS];
+} samba_app_data;
+SAMBA_API void samba_app_data_free(samba_app_data *data);
+typedef samba_status samba_app_data_fn(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
+                                       samba_app_data *data);
+/* The handwritten digits of a folder: `image` becomes (pixel / 255 - 0.1307) / 0.3081 in whatever shape the input has, `label` the digit. */
+SAMBA_API samba_app_data_fn samba_app_digits;
+
+typedef struct samba_app {
+    size_t struct_size;
+    const char *name; /* of the graph, and of the PEF unless --pef-name says otherwise */
+    const char *description;
+    samba_model model;
+    const void *settings; /* the model's options: what the own options below point into */
+    int option_count;
+    const samba_app_option *options;
+    /* Fills up to SAMBA_APP_MAX_INPUTS inputs for a batch, returns how many. */
+    int (*inputs)(const void *settings, int64_t batch_size, samba_app_input *inputs);
+    samba_app_data_fn *data; /* NULL: no `run` */
+    int64_t batch_size, num_epochs; /* defaults of the command line */
+    samba_optimizer optimizer;
+} samba_app;
+
+/* The body of main: parses, does, prints. Results go to stdout, messages to stderr. Returns 0, or 1 after a failure; wrong usage and --help end
+ * the process as argp does (64 and 0). The environment variable SAMBAFLOW_ISA stands in for --isa. */
+SAMBA_API int samba_app_main(int argc, char **argv, const samba_app *app);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole library: build a model, compile it once, run it anywhere. A program that only runs PEFs needs session.h alone (and links
+ * libsambaflow-run). */
+#ifndef SAMBAFLOW_SAMBAFLOW_H
+#define SAMBAFLOW_SAMBAFLOW_H
+
+#include <sambaflow/app.h>
+#include <sambaflow/compile.h>
+#include <sambaflow/context.h>
+#include <sambaflow/data.h>
+#include <sambaflow/graph.h>
+#include <sambaflow/session.h>
+#include <sambaflow/tensor.h>
+
+#endif

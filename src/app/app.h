@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the application driver and the sambaflow program share: reading numbers from a command line, tables and JSON, descriptions of a PEF,
+ * random inputs, reports of measurements; and the driver's own parts. Unlike the rest of the library this room prints, and its command
+ * lines may end the process. */
+#ifndef SAMBA_APP_INTERNAL_H
+#define SAMBA_APP_INTERNAL_H
+
+#include "pef/plan.h"
+#include <argp.h>
+#include <jansson.h>
+#include <sambaflow/app.h>
+
+/* ---- numbers and words of a command line (app/words.c): each ends the process as argp_error does when the text is not what is wanted ---- */
+int64_t samba_word_integer(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high);
+double samba_word_real(struct argp_state *state, const char *option, const char *text, double low, double high);
+int samba_word_choice(struct argp_state *state, const char *option, const char *text, const char *const *choices, int count);
+/* A copy of argv in which the short forms of the documents are argp's: "-mb N", "-mb=N" and "-mbN" become "--microbatch-size=N", "-b=N"
+ * becomes "-bN". `arena` keeps it. NULL: no memory. */
+char **samba_words_normalise(samba_arena *arena, int *argc, char **argv);
+/* --isa, else the environment's SAMBAFLOW_ISA, else NULL. */
+const char *samba_word_isa(const char *isa);
+
+/* ---- tables, units and JSON (app/report.c) ---- */
+#define SAMBA_CELL 32
+/* "1.50 MiB", "12.3 GFLOP", "1.234 ms"; each returns buffer */
+char *samba_text_bytes(char buffer[SAMBA_CELL], double bytes);
+char *samba_text_decimal(char buffer[SAMBA_CELL], double value, const char *unit); /* "12.3 G<unit>" */
+char *samba_text_ms(char buffer[SAMBA_CELL], double ms);
+
+typedef struct samba_table { /* rows of cells, printed with columns aligned; sticky when memory is short */
+    samba_text text;         /* cells end in a NUL byte each */
+    const char *align;       /* a letter a column: 'l' or 'r' */
+    int rows;
+} samba_table;
+void samba_table_init(samba_table *table, samba_context *context, const char *align);
+/* As many cells as columns, separated by tabs. */
+void samba_table_row(samba_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+samba_status samba_table_print(samba_table *table, FILE *file, const char *indent); /* and frees */
+
+json_t *samba_json_number(double value); /* null when not finite */
+json_t *samba_json_shape(int rank, const int64_t *shape);
+/* Prints with a newline and drops the object; NULL counts as no memory. Fails also when `file` does not take it. */
+samba_status samba_json_print(samba_context *context, json_t *object, FILE *file);
+/* Flushes stdout: FILE when something printed was lost. */
+samba_status samba_flush_output(samba_context *context);
+
+/* ---- PEFs for people (app/describe.c) ---- */
+samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file);
+samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file);
+/* Inputs, parameters and outputs, with `all` gradients and state too; then hyperparameters. */
+samba_status samba_describe_tensors(samba_context *context, const samba_plan *plan, bool all, FILE *file);
+json_t *samba_describe_json(const samba_plan *plan, bool stages);
+
+/* ---- inputs (app/inputs.c) ---- */
+/* A host tensor of that device tensor's name, dtype and shape with random values: N(0, 1), integers within the range the PEF states, [0, 2)
+ * where it states none. */
+samba_status samba_random_input(samba_context *context, const samba_plan_tensor *input, uint64_t seed, samba_tensor **tensor);
+typedef struct samba_io { /* host tensors for all inputs (random) and outputs (zero) of a PEF */
+    int input_count, output_count;
+    samba_tensor **inputs, **outputs;
+} samba_io;
+samba_status samba_io_new(samba_context *context, const samba_plan *plan, uint64_t seed, samba_arena *arena, samba_io *io);
+void samba_io_free(samba_io *io);
+
+/* ---- one step of training (app/step.c) ---- */
+#define SAMBA_STEP_TYPES 6
+typedef struct samba_step_plan { /* section types of a step's first, middle and last micro-batch; count 0: the whole schedule */
+    int steps;
+    int first_count, middle_count, last_count;
+    const char *first[SAMBA_STEP_TYPES], *middle[SAMBA_STEP_TYPES], *last[SAMBA_STEP_TYPES];
+} samba_step_plan;
+void samba_step_plan_init(const samba_plan *plan, samba_step_plan *step);
+/* The section types of micro-batch `index` of a step into the run's options. */
+void samba_step_types(const samba_step_plan *step, int index, samba_run_options *run);
+
+/* ---- measurements for people (app/measure_report.c) ---- */
+samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef,
+                                      const samba_performance *performance, bool json);
+samba_status samba_report_sections(samba_context *context, const samba_session *session, const char *pef, int count,
+                                   const samba_section_time *times, bool json);
+/* The whole of both commands: loads the PEF, makes inputs, measures, prints. */
+typedef struct samba_measure_job {
+    const char *pef;
+    samba_session_options session;
+    samba_measure_options measure;
+    bool sections, json;
+} samba_measure_job;
+samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job);
+
+/* ---- progress (app/progress.c): a bar on a terminal, nothing elsewhere ---- */
+typedef struct samba_progress {
+    FILE *file;
+    bool bar;
+    int64_t total, samples_per_step;
+    double start, drawn;
+    const char *label;
+} samba_progress;
+double samba_seconds(void); /* a clock that only goes forward */
+void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step);
+void samba_progress_step(samba_progress *progress, int64_t done, double loss);
+void samba_progress_end(samba_progress *progress); /* clears the bar */
+
+/* ---- the driver's own parts ---- */
+typedef enum samba_app_command {
+    SAMBA_APP_COMPILE = 1,
+    SAMBA_APP_RUN = 2,
+    SAMBA_APP_TEST = 4,
+    SAMBA_APP_PERFORMANCE = 8,
+    SAMBA_APP_SECTIONS = 16
+} samba_app_command;
+
+typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL where an option was not given unless said otherwise */
+    const samba_app *app;
+    samba_app_command command;
+    bool inference, run_graph_only, json, verify;
+    bool batch_given, own_given;   /* -b or -mb; an option of the application's own */
+    int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
+    int accumulation;
+    const char *pef, *pef_name, *output_folder;
+    samba_optimizer optimizer; /* defaults filled in */
+    int hyperparameter_count;  /* those given, for a run */
+    samba_hyperparameter hyperparameters[8];
+    int64_t num_epochs, num_iterations;
+    uint64_t seed;
+    int threads;
+    const char *isa, *save, *load, *data, *dump_after;
+} samba_app_arguments;
+/* app/options.c: ends the process on wrong usage and after --help */
+void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments);
+
+typedef struct samba_app_run { /* what every command works with */
+    samba_context *context;
+    const samba_app_arguments *arguments;
+} samba_app_run;
+/* app/compile.c */
+samba_status samba_app_compile(const samba_app_run *run);
+/* Example inputs of the application for `batch` samples, and samba_compile's options filled from the command line. */
+samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **inputs, samba_optimizer *optimizer,
+                                       samba_compile_options *options);
+void samba_app_free_tensors(int count, samba_tensor **tensors);
+/* A new folder "<beside>.XXXXXX", and its end with the two files that compiling leaves there. */
+samba_status samba_app_temporary(samba_context *context, const char *beside, samba_text *folder);
+void samba_app_remove_temporary(samba_context *context, const char *folder, const char *pef_name);
+
+/* app/check.c */
+const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_kind kind, const char *name);
+/* Fails unless the PEF is one of this application and command line; gives the application's inputs for the PEF's batch. */
+samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs);
+
+samba_status samba_app_test(const samba_app_run *run);  /* app/test.c */
+samba_status samba_app_train(const samba_app_run *run); /* app/train.c */
+samba_status samba_app_measure(const samba_app_run *run);
+samba_session_options samba_app_session_options(const samba_app_arguments *arguments);
+/* "lenet: warning: ..." on stderr for each warning the session has, appended to `list` too unless that is NULL; a
+ * progress bar (or NULL) is cleared first */
+void samba_app_warnings(const samba_app_run *run, samba_session *session, json_t *list, samba_progress *progress);
+
+/* app/batches.c: batches out of prepared samples */
+typedef struct samba_batches {
+    const samba_app_data *data;
+    int64_t batch;
+    int tensor_count;
+    samba_tensor *tensors[SAMBA_APP_MAX_INPUTS]; /* the batch: inputs of a run */
+} samba_batches;
+samba_status samba_batches_new(samba_context *context, const samba_app_data *data, int64_t batch, samba_batches *batches);
+void samba_batches_free(samba_batches *batches);
+/* Samples order[0 .. count-1] into the batch; the rest of it becomes zeros. */
+void samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t count);
+/* The folder of samples: the one given, else examples/data here, else the one beside the program's source. */
+samba_status samba_app_data_folder(samba_context *context, const char *given, samba_text *folder);
+
+#endif

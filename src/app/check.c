@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Does a PEF belong to this command line? Its inputs must be the application's for the batch that was asked for (or, when none was, for the
+ * PEF's own); and when options of the model itself were given, the model traced with them must be the graph in the PEF. */
+#include "app/app.h"
+
+#include <string.h>
+
+const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_kind kind, const char *name)
+{
+    for (int i = 0; i < plan->tensor_count; i++)
+        if (plan->tensors[i].kind == (int32_t)kind && strcmp(plan->tensors[i].name, name) == 0)
+            return &plan->tensors[i];
+    return NULL;
+}
+
+static samba_status check_batch(const samba_app_run *run, const samba_plan *plan, int64_t batch)
+{
+    const samba_app_arguments *a = run->arguments;
+    if (!a->batch_given || (a->microbatch == batch && (a->accumulation == plan->grad_accumulation_steps || plan->inference)))
+        return SAMBA_OK;
+    long long steps = plan->grad_accumulation_steps > 1 ? plan->grad_accumulation_steps : 1;
+    return samba_fail(run->context, SAMBA_ERROR_SHAPE,
+                      "'%s' was compiled for batch size %lld, microbatch size %lld, but %lld and %lld were given: leave out -b and -mb, or compile "
+                      "again with them",
+                      a->pef, steps * batch, (long long)batch, (long long)a->batch_size, (long long)a->microbatch);
+}
+
+/* The first line in which two texts differ. */
+static void first_difference(const char *a, const char *b, char *line_a, char *line_b, size_t size)
+{
+    for (;;) {
+        size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+        if (na != nb || memcmp(a, b, na) != 0 || !a[na] || !b[nb]) {
+            snprintf(line_a, size, "%.*s", (int)na, a);
+            snprintf(line_b, size, "%.*s", (int)nb, b);
+            return;
+        }
+        a += na + 1;
+        b += nb + 1;
+    }
+}
+
+static samba_status trace(const samba_app_run *run, int count, const samba_app_input *inputs, char **text)
+{
+    const samba_app *app = run->arguments->app;
+    samba_graph *graph;
+    SAMBA_TRY(samba_graph_new(run->context, app->name, &graph));
+    samba_status status = SAMBA_OK;
+    for (int i = 0; status == SAMBA_OK && i < count; i++) {
+        samba_tensor *example;
+        status = samba_tensor_empty(run->context, inputs[i].name, inputs[i].dtype, inputs[i].rank, inputs[i].shape, &example);
+        if (status == SAMBA_OK)
+            status = samba_graph_add_input(graph, example);
+        samba_tensor_free(example);
+    }
+    if (status == SAMBA_OK) {
+        app->model(graph, app->settings);
+        status = samba_graph_status(graph);
+    }
+    if (status == SAMBA_OK)
+        status = samba_graph_print(graph, text);
+    samba_graph_free(graph);
+    return status;
+}
+
+static samba_status check_graph(const samba_app_run *run, const samba_plan *plan, int count, const samba_app_input *inputs)
+{
+    char *text, ours[256], theirs[256];
+    SAMBA_TRY(trace(run, count, inputs, &text));
+    samba_status status = SAMBA_OK;
+    if (strcmp(text, plan->graph_text) != 0) {
+        first_difference(text, plan->graph_text, ours, theirs, sizeof ours);
+        status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: it has \"%s\" where they give \"%s\"",
+                            run->arguments->pef, theirs, ours);
+    }
+    samba_text_free(run->context, text);
+    return status;
+}
+
+samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs)
+{
+    const samba_app_arguments *a = run->arguments;
+    const samba_plan_tensor *first = NULL;
+    for (int i = 0; i < plan->tensor_count && !first; i++)
+        if (plan->tensors[i].kind == SAMBA_KIND_INPUT)
+            first = &plan->tensors[i];
+    if (!first || first->rank == 0)
+        return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input with a batch: it is not a PEF of %s", a->pef, a->app->name);
+    SAMBA_TRY(check_batch(run, plan, first->shape[0]));
+    memset(inputs, 0, sizeof *inputs * SAMBA_APP_MAX_INPUTS);
+    *count = a->app->inputs(a->app->settings, first->shape[0], inputs);
+    for (int i = 0; i < *count; i++) {
+        char wanted[SAMBA_SHAPE_TEXT], found[SAMBA_SHAPE_TEXT];
+        samba_shape_format(inputs[i].rank, inputs[i].shape, wanted, sizeof wanted);
+        const samba_plan_tensor *tensor = samba_plan_find(plan, SAMBA_KIND_INPUT, inputs[i].name);
+        if (!tensor)
+            return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input '%s': it is not a PEF of %s", a->pef, inputs[i].name, a->app->name);
+        if (tensor->dtype != (int32_t)inputs[i].dtype || !samba_shape_equal(tensor->rank, tensor->shape, inputs[i].rank, inputs[i].shape))
+            return samba_fail(run->context, SAMBA_ERROR_SHAPE,
+                              "'%s' takes input '%s' as %s %s but %s gives %s %s: run with the options it was compiled with", a->pef, tensor->name,
+                              samba_dtype_name((samba_dtype)tensor->dtype),
+                              samba_shape_format(tensor->rank, tensor->shape, found, sizeof found), a->app->name,
+                              samba_dtype_name(inputs[i].dtype), wanted);
+    }
+    return a->own_given ? check_graph(run, plan, *count, inputs) : SAMBA_OK;
+}

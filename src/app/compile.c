@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command compile, and what others need of it: example inputs, compile options, a folder for a PEF that is not kept.
+ *
+ * "--pef FILE" compiles into a temporary folder beside FILE and renames PEF and log to FILE and FILE.log, so that FILE is either the old one
+ * or the whole new one. */
+#include "app/app.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void samba_app_free_tensors(int count, samba_tensor **tensors)
+{
+    for (int i = 0; i < count; i++) {
+        samba_tensor_free(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+/* "lenet after simplify:" and the graph; a program that asked for JSON gets it on stderr. */
+static void dump(void *user, const char *pass, const char *text)
+{
+    const samba_app_arguments *arguments = user;
+    FILE *file = arguments->json ? stderr : stdout;
+    fprintf(file, "# %s after %s\n%s\n", arguments->app->name, pass, text);
+}
+
+samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **inputs, samba_optimizer *optimizer,
+                                       samba_compile_options *options)
+{
+    const samba_app_arguments *a = run->arguments;
+    samba_app_input examples[SAMBA_APP_MAX_INPUTS];
+    memset(examples, 0, sizeof examples);
+    int count = a->app->inputs(a->app->settings, a->microbatch, examples);
+    for (int i = 0; i < count; i++) {
+        samba_status status = samba_tensor_empty(run->context, examples[i].name, examples[i].dtype, examples[i].rank, examples[i].shape,
+                                                 &inputs[i]);
+        if (status != SAMBA_OK) {
+            samba_app_free_tensors(i, inputs);
+            return status;
+        }
+    }
+    *optimizer = a->optimizer;
+    *options = samba_compile_defaults();
+    options->name = a->app->name;
+    options->model = a->app->model;
+    options->model_options = a->app->settings;
+    options->input_count = count;
+    options->inputs = inputs;
+    options->optimizer_count = a->inference ? 0 : 1;
+    options->optimizers = optimizer;
+    options->inference = a->inference;
+    options->grad_accumulation_steps = a->accumulation;
+    options->output_folder = a->output_folder;
+    options->pef_name = a->pef_name;
+    options->dump_after = a->dump_after;
+    options->dump = a->dump_after ? dump : NULL;
+    options->dump_user = (void *)a;
+    options->verify = a->verify;
+    return SAMBA_OK;
+}
+
+samba_status samba_app_temporary(samba_context *context, const char *beside, samba_text *folder)
+{
+    samba_text_init(folder, context);
+    samba_text_add(folder, "%s.XXXXXX", beside);
+    SAMBA_TRY(folder->status);
+    if (!mkdtemp(folder->data)) {
+        samba_status status = samba_fail(context, SAMBA_ERROR_FILE, "a temporary folder beside '%s' could not be made: %s", beside, strerror(errno));
+        samba_text_clear(folder);
+        return status;
+    }
+    return SAMBA_OK;
+}
+
+void samba_app_remove_temporary(samba_context *context, const char *folder, const char *pef_name)
+{
+    const char *const files[] = {"/%s.pef", "/%s.pef.log", ""};
+    for (int i = 0; i < SAMBA_COUNT(files); i++) {
+        char file[256];
+        snprintf(file, sizeof file, files[i], pef_name);
+        samba_text path;
+        samba_text_init(&path, context);
+        samba_text_add(&path, "%s/%s%s", folder, pef_name, file);
+        if (path.status == SAMBA_OK)
+            remove(path.data); /* not there after a failure, which has its own message */
+        samba_text_clear(&path);
+    }
+    rmdir(folder);
+}
+
+static samba_status move(samba_context *context, const char *from, const char *to)
+{
+    if (rename(from, to) != 0)
+        return samba_fail(context, SAMBA_ERROR_FILE, "'%s' could not be written: %s", to, strerror(errno));
+    return SAMBA_OK;
+}
+
+/* Compiles to exactly a->pef. */
+static samba_status compile_to_file(const samba_app_run *run, samba_compile_options *options, char *path, size_t path_size)
+{
+    const char *target = run->arguments->pef;
+    samba_text folder, from, to;
+    samba_text_init(&to, run->context);
+    samba_text_init(&from, run->context);
+    SAMBA_TRY(samba_app_temporary(run->context, target, &folder));
+    options->output_folder = folder.data;
+    options->pef_name = NULL;
+    samba_status status = samba_compile(run->context, options, path, path_size);
+    samba_text_add(&from, "%s.log", path);
+    samba_text_add(&to, "%s.log", target);
+    if (status == SAMBA_OK)
+        status = from.status != SAMBA_OK ? from.status : to.status;
+    if (status == SAMBA_OK)
+        status = move(run->context, path, target);
+    if (status == SAMBA_OK)
+        status = move(run->context, from.data, to.data);
+    samba_app_remove_temporary(run->context, folder.data, options->name);
+    samba_text_clear(&folder);
+    samba_text_clear(&from);
+    samba_text_clear(&to);
+    if (status == SAMBA_OK)
+        snprintf(path, path_size, "%s", target);
+    return status;
+}
+
+static samba_status report(const samba_app_run *run, const char *path, double ms)
+{
+    samba_plan plan;
+    samba_plan_init(&plan, run->context);
+    samba_status status = samba_pef_read(run->context, path, &plan);
+    if (status == SAMBA_OK && run->arguments->json) {
+        json_t *object = samba_describe_json(&plan, false);
+        json_object_set_new(object, "command", json_string("compile"));
+        json_object_set_new(object, "pef", json_string(path));
+        json_object_set_new(object, "compile_ms", samba_json_number(ms));
+        json_object_set_new(object, "batch_size", json_integer(run->arguments->batch_size));
+        status = samba_json_print(run->context, object, stdout);
+    } else if (status == SAMBA_OK) {
+        char time[SAMBA_CELL];
+        printf("PEF            %s\ncompile time   %s\n\n", path, samba_text_ms(time, ms));
+        status = samba_describe_memory(run->context, &plan, stdout);
+        putchar('\n');
+        if (status == SAMBA_OK)
+            status = samba_describe_sections(run->context, &plan, false, stdout);
+    }
+    samba_plan_free(&plan);
+    return status;
+}
+
+samba_status samba_app_compile(const samba_app_run *run)
+{
+    enum { PATH = 4096 };
+    char path[PATH] = "";
+    samba_tensor *inputs[SAMBA_APP_MAX_INPUTS];
+    samba_optimizer optimizer;
+    samba_compile_options options;
+    SAMBA_TRY(samba_app_compile_options(run, inputs, &optimizer, &options));
+    double start = samba_seconds();
+    samba_status status = run->arguments->pef ? compile_to_file(run, &options, path, sizeof path)
+                                              : samba_compile(run->context, &options, path, sizeof path);
+    double ms = 1e3 * (samba_seconds() - start);
+    samba_app_free_tensors(options.input_count, inputs);
+    SAMBA_TRY(status);
+    return report(run, path, ms);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a PEF holds, for people and for programs: memory, sections with their stages, tensors and hyperparameters. Reads the plan only. */
+#include "app/app.h"
+
+static const struct {
+    const char *name;
+    size_t field;
+} memory_parts[] = {
+    {"parameters", offsetof(samba_memory_info, parameters)},
+    {"state", offsetof(samba_memory_info, state)},
+    {"gradients", offsetof(samba_memory_info, gradients)},
+    {"inputs_outputs", offsetof(samba_memory_info, inputs_outputs)},
+    {"activations", offsetof(samba_memory_info, activations)},
+    {"constants", offsetof(samba_memory_info, constants)},
+    {"scratch", offsetof(samba_memory_info, scratch)},
+    {"total", offsetof(samba_memory_info, total)},
+};
+
+static const char *const kind_names[] = {"input", "parameter", "buffer", "gradient", "output"};
+static const char *const stage_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather"};
+
+static int64_t memory_part(const samba_memory_info *memory, int index)
+{
+    return *(const int64_t *)((const char *)memory + memory_parts[index].field);
+}
+
+static const char *word(const char *const *words, int count, int index) { return index >= 0 && index < count ? words[index] : "?"; }
+
+samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file)
+{
+    samba_table table;
+    samba_table_init(&table, context, "lr");
+    samba_table_row(&table, "memory\tsize");
+    for (int i = 0; i < SAMBA_COUNT(memory_parts); i++) {
+        char size[SAMBA_CELL];
+        samba_table_row(&table, "%s\t%s", memory_parts[i].name, samba_text_bytes(size, (double)memory_part(&plan->memory, i)));
+    }
+    return samba_table_print(&table, file, "");
+}
+
+samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file)
+{
+    samba_table table;
+    samba_table_init(&table, context, "rlrrrl");
+    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\t%s", stages ? "stage" : "");
+    for (int i = 0; i < plan->section_count; i++) {
+        const samba_plan_section *section = &plan->sections[i];
+        char flops[SAMBA_CELL], bytes[SAMBA_CELL];
+        samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t", section->id, word(samba_section_type_names, 6, section->phase), section->stage_count,
+                        samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes));
+        for (int k = 0; stages && k < section->stage_count; k++) {
+            const samba_stage *stage = &plan->stages[section->first_stage + k];
+            samba_table_row(&table, "\t\t%d\t%s\t%s\t%s: %s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
+                            samba_text_bytes(bytes, (double)stage->bytes), word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind),
+                            stage->name ? stage->name : "");
+        }
+    }
+    return samba_table_print(&table, file, "");
+}
+
+samba_status samba_describe_tensors(samba_context *context, const samba_plan *plan, bool all, FILE *file)
+{
+    samba_table table;
+    samba_table_init(&table, context, "llll");
+    samba_table_row(&table, "tensor\tkind\tdtype\tshape");
+    for (int i = 0; i < plan->tensor_count; i++) {
+        const samba_plan_tensor *tensor = &plan->tensors[i];
+        if (!all && (tensor->kind == SAMBA_KIND_GRADIENT || tensor->kind == SAMBA_KIND_BUFFER))
+            continue;
+        char shape[SAMBA_SHAPE_TEXT], range[64] = "";
+        if (tensor->has_range)
+            snprintf(range, sizeof range, "  values %lld .. %lld", (long long)tensor->low, (long long)tensor->high - 1);
+        samba_table_row(&table, "%s\t%s\t%s\t%s%s", tensor->name, word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
+                        samba_dtype_name((samba_dtype)tensor->dtype), samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), range);
+    }
+    SAMBA_TRY(samba_table_print(&table, file, ""));
+    if (plan->argin_count == 0)
+        return SAMBA_OK;
+    fputc('\n', file);
+    samba_table_init(&table, context, "lrl");
+    samba_table_row(&table, "hyperparameter\tvalue\tdtype");
+    for (int i = 0; i < plan->argin_count; i++)
+        samba_table_row(&table, "%s\t%g\t%s", plan->argins[i].name, plan->argins[i].value, samba_dtype_name((samba_dtype)plan->argins[i].dtype));
+    return samba_table_print(&table, file, "");
+}
+
+static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, bool stages)
+{
+    json_t *object = json_pack("{s:i, s:s, s:i, s:I, s:I}", "id", section->id, "type", word(samba_section_type_names, 6, section->phase),
+                               "stage_count", section->stage_count, "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes);
+    if (!stages)
+        return object;
+    json_t *list = json_array();
+    for (int i = 0; i < section->stage_count; i++) {
+        const samba_stage *stage = &plan->stages[section->first_stage + i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "kind", word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind), "name",
+                                              stage->name ? stage->name : "", "flops", (json_int_t)stage->flops, "bytes",
+                                              (json_int_t)stage->bytes));
+    }
+    json_object_set_new(object, "stages", list);
+    return object;
+}
+
+static json_t *tensor_json(const samba_plan_tensor *tensor)
+{
+    json_t *object = json_pack("{s:s, s:s, s:s, s:o}", "name", tensor->name, "kind", word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
+                               "dtype", samba_dtype_name((samba_dtype)tensor->dtype), "shape", samba_json_shape(tensor->rank, tensor->shape));
+    if (tensor->has_range) {
+        json_object_set_new(object, "low", json_integer(tensor->low));
+        json_object_set_new(object, "high", json_integer(tensor->high));
+    }
+    if (tensor->is_loss)
+        json_object_set_new(object, "loss", json_true());
+    return object;
+}
+
+json_t *samba_describe_json(const samba_plan *plan, bool stages)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->graph_hash);
+    json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array(), *calls = json_array();
+    for (int i = 0; i < SAMBA_COUNT(memory_parts); i++)
+        json_object_set_new(memory, memory_parts[i].name, json_integer(memory_part(&plan->memory, i)));
+    for (int i = 0; i < plan->section_count; i++)
+        json_array_append_new(sections, section_json(plan, &plan->sections[i], stages));
+    for (int i = 0; i < plan->tensor_count; i++)
+        json_array_append_new(tensors, tensor_json(&plan->tensors[i]));
+    for (int i = 0; i < plan->argin_count; i++)
+        json_array_append_new(argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
+    for (int i = 0; i < plan->call_count; i++)
+        json_array_append_new(calls, json_integer(plan->calls[i]));
+    return json_pack("{s:s, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", plan->inference,
+                     "grad_accumulation_steps", plan->grad_accumulation_steps, "memory_bytes", memory, "sections", sections, "tensors", tensors,
+                     "hyperparameters", argins, "schedule", calls);
+}

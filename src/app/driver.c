@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The frame around the commands: one context, one parsed command line, one place where a failure becomes a message and an exit status. */
+#include "app/app.h"
+
+samba_session_options samba_app_session_options(const samba_app_arguments *arguments)
+{
+    samba_session_options options = samba_session_defaults();
+    options.seed = arguments->seed;
+    options.threads = arguments->threads;
+    options.isa = samba_word_isa(arguments->isa);
+    return options;
+}
+
+void samba_app_warnings(const samba_app_run *run, samba_session *session, json_t *list, samba_progress *progress)
+{
+    const char *warning;
+    while ((warning = samba_session_warning(session))[0]) {
+        if (progress)
+            samba_progress_end(progress);
+        fprintf(stderr, "%s: warning: %s\n", run->arguments->app->name, warning);
+        if (list)
+            json_array_append_new(list, json_string(warning));
+    }
+}
+
+samba_status samba_app_measure(const samba_app_run *run)
+{
+    const samba_app_arguments *a = run->arguments;
+    samba_plan plan;
+    samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
+    int count;
+    samba_plan_init(&plan, run->context);
+    samba_status status = samba_pef_read(run->context, a->pef, &plan);
+    if (status == SAMBA_OK)
+        status = samba_app_check(run, &plan, &count, inputs);
+    bool inference = a->inference || plan.inference;
+    samba_plan_free(&plan);
+    SAMBA_TRY(status);
+    samba_measure_job job = {.pef = a->pef, .session = samba_app_session_options(a), .measure = samba_measure_defaults(), .json = a->json,
+                             .sections = a->command == SAMBA_APP_SECTIONS};
+    job.measure.inference = inference;
+    job.measure.run_graph_only = a->run_graph_only;
+    if (a->num_iterations)
+        job.measure.iterations = a->num_iterations;
+    return samba_measure_pef(run->context, &job);
+}
+
+static samba_status obey(const samba_app_run *run)
+{
+    switch (run->arguments->command) {
+    case SAMBA_APP_COMPILE: return samba_app_compile(run);
+    case SAMBA_APP_RUN: return samba_app_train(run);
+    case SAMBA_APP_TEST: return samba_app_test(run);
+    case SAMBA_APP_PERFORMANCE:
+    case SAMBA_APP_SECTIONS: return samba_app_measure(run);
+    }
+    return samba_fail(run->context, SAMBA_ERROR_INTERNAL, "a command without a function");
+}
+
+int samba_app_main(int argc, char **argv, const samba_app *app)
+{
+    samba_context *context;
+    if (samba_context_new(NULL, &context) != SAMBA_OK) {
+        fprintf(stderr, "%s: no memory\n", app->name);
+        return 1;
+    }
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    samba_status status = SAMBA_ERROR_MEMORY;
+    char **words = samba_words_normalise(&arena, &argc, argv);
+    if (words) {
+        samba_app_arguments arguments;
+        samba_app_parse(argc, words, app, &arguments);
+        samba_app_run run = {context, &arguments};
+        status = obey(&run);
+        if (status == SAMBA_OK)
+            status = samba_flush_output(context);
+    }
+    if (status != SAMBA_OK)
+        fprintf(stderr, "%s: %s\n", app->name, samba_error_message(context));
+    samba_arena_free(&arena);
+    samba_context_free(context);
+    return status == SAMBA_OK ? 0 : 1;
+}

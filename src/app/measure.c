@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measuring a session: whole runs, and section by section. Medians of warm runs, so that one interruption does not count; every run
+ * is a real one and changes weights as training does. Times are allocated before the first run. */
+#include "app/app.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+samba_measure_options samba_measure_defaults(void) { return (samba_measure_options){.struct_size = sizeof(samba_measure_options), .iterations = 100}; }
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, int64_t count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static int64_t iterations_of(const samba_measure_options *options) { return options->iterations > 0 ? options->iterations : 100; }
+
+static int64_t warm_up_of(int64_t iterations) { return iterations / 10 > 3 ? iterations / 10 : 3; }
+
+static const char *const forward[] = {"FWD"};
+
+static samba_run_options run_options(const samba_measure_options *options)
+{
+    samba_run_options run = samba_run_defaults();
+    if (options->inference) {
+        run.section_types = forward;
+        run.section_type_count = 1;
+        run.train = false;
+    }
+    return run;
+}
+
+static samba_status set_inputs(samba_session *session, const samba_measure_options *options)
+{
+    for (int i = 0; i < options->input_count; i++)
+        SAMBA_TRY(samba_session_set(session, options->inputs[i]));
+    return SAMBA_OK;
+}
+
+static samba_status count_work(const samba_session *session, const samba_measure_options *options, samba_performance *performance)
+{
+    for (int i = 0; i < samba_session_section_count(session); i++) {
+        samba_section_info section;
+        SAMBA_TRY(samba_session_section_info(session, i, &section));
+        if (options->inference && strcmp(section.type, forward[0]) != 0)
+            continue;
+        performance->flops += section.flops;
+        performance->bytes += section.bytes;
+    }
+    return SAMBA_OK;
+}
+
+static samba_status time_runs(samba_session *session, const samba_run_options *run, double *times, int64_t iterations)
+{
+    for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
+        if (i == 0)
+            samba_session_reset_stats(session);
+        double start = samba_seconds();
+        SAMBA_TRY(samba_run(session, run));
+        if (i >= 0)
+            times[i] = 1e3 * (samba_seconds() - start);
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_measure_performance(samba_context *context, samba_session *session, const samba_measure_options *options,
+                                       samba_performance *performance)
+{
+    int64_t iterations = iterations_of(options);
+    samba_performance p = {.threads = samba_session_threads(session), .iterations = iterations, .batch_size = options->batch_size};
+    if (p.batch_size == 0 && options->input_count > 0 && samba_tensor_rank(options->inputs[0]) > 0)
+        p.batch_size = samba_tensor_shape(options->inputs[0])[0];
+    samba_run_options run = run_options(options);
+    SAMBA_TRY(set_inputs(session, options));
+    if (!options->run_graph_only) {
+        run.input_count = options->input_count;
+        run.inputs = options->inputs;
+        run.output_count = options->output_count;
+        run.outputs = options->outputs;
+    }
+    SAMBA_TRY(count_work(session, options, &p));
+    double *times = samba_alloc(context, sizeof *times * (size_t)iterations);
+    if (!times)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = time_runs(session, &run, times, iterations);
+    if (status == SAMBA_OK) {
+        samba_run_stats stats;
+        samba_session_stats(session, &stats);
+        p.median_ms = median_of(times, iterations);
+        p.best_ms = times[0];
+        p.outside_kernels_ms = 1e3 * (stats.total_seconds - stats.kernel_seconds) / (double)(stats.runs ? stats.runs : 1);
+    }
+    samba_free(context, times, sizeof *times * (size_t)iterations);
+    SAMBA_TRY(status);
+
+    samba_memory_info memory;
+    SAMBA_TRY(samba_session_memory(session, &memory));
+    p.planned_bytes = memory.total;
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        p.peak_resident_bytes = (int64_t)usage.ru_maxrss * 1024;
+    double seconds = p.median_ms / 1e3;
+    p.samples_per_second = (double)p.batch_size / seconds;
+    p.flops_per_second = (double)p.flops / seconds;
+    p.bytes_per_second = (double)p.bytes / seconds;
+    p.peak_flops_per_second = samba_measure_fma_peak(p.threads);
+    p.mfu = p.flops_per_second / p.peak_flops_per_second;
+    *performance = p;
+    return SAMBA_OK;
+}
+
+/* Section by section in order, again and again, so that each finds the caches as it does in a step. */
+static samba_status time_sections(samba_session *session, const samba_measure_options *options, int count, const samba_section_time *sections,
+                                  double *times, int64_t iterations)
+{
+    samba_run_options run = samba_run_defaults();
+    run.train = !options->inference;
+    run.section_id_count = 1;
+    for (int64_t i = -warm_up_of(iterations); i < iterations; i++)
+        for (int k = 0; k < count; k++) {
+            run.section_ids = &sections[k].section.id;
+            samba_session_reset_stats(session);
+            SAMBA_TRY(samba_run(session, &run));
+            samba_run_stats stats;
+            samba_session_stats(session, &stats);
+            if (i >= 0)
+                times[k * iterations + i] = 1e3 * stats.kernel_seconds;
+        }
+    return SAMBA_OK;
+}
+
+samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
+                                    samba_section_time *times)
+{
+    int count = samba_session_section_count(session);
+    int64_t iterations = iterations_of(options), cells;
+    for (int i = 0; i < count; i++) {
+        times[i] = (samba_section_time){0};
+        SAMBA_TRY(samba_session_section_info(session, i, &times[i].section));
+    }
+    if (!samba_mul_checked(iterations, count * (int64_t)sizeof(double), &cells))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld iterations are more than memory can hold: give fewer", (long long)iterations);
+    SAMBA_TRY(set_inputs(session, options));
+    double *all = samba_alloc(context, (size_t)cells), total = 0;
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = time_sections(session, options, count, times, all, iterations);
+    for (int i = 0; status == SAMBA_OK && i < count; i++) {
+        times[i].median_ms = median_of(all + i * iterations, iterations);
+        times[i].best_ms = all[i * iterations];
+        total += times[i].median_ms;
+    }
+    samba_free(context, all, (size_t)cells);
+    for (int i = 0; status == SAMBA_OK && i < count; i++)
+        times[i].share = total > 0 ? times[i].median_ms / total : 0;
+    return status;
+}

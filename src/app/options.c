@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The application's command line, by argp. One table says of each option which commands take it; an option given to another command is
+ * refused instead of ignored. The application's own options are appended to the table and belong to every command. */
+#include "app/app.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { /* keys of options without a letter */
+    KEY_INFERENCE = 256, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
+    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_EPOCHS, KEY_SEED,
+    KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_VERIFY, KEY_VERSION,
+    KEY_OWN = 512 /* and up: the application's */
+};
+#define MAX_BATCH (1 << 24)
+
+enum {
+    C = SAMBA_APP_COMPILE, R = SAMBA_APP_RUN, T = SAMBA_APP_TEST, P = SAMBA_APP_PERFORMANCE, S = SAMBA_APP_SECTIONS, ALL = C | R | T | P | S
+};
+typedef struct option_row {
+    struct argp_option argp;
+    int commands;
+} option_row;
+static const option_row rows[] = {
+    {{0, 0, 0, 0, "Model and PEF:", 1}, ALL},
+    {{"batch-size", 'b', "N", 0, "Samples in a step", 1}, ALL},
+    {{"microbatch-size", KEY_MICROBATCH, "N", 0, "(also -mb) Samples in a run; must divide the batch size, a step is then several runs", 1}, ALL},
+    {{"grad-accumulation-steps", KEY_ACCUMULATION, "N", 0, "Runs in a step, whose gradients add up: batch size / microbatch size", 1}, C | R | T},
+    {{"inference", KEY_INFERENCE, 0, 0, "Forward only", 1}, ALL},
+    {{"pef", 'p', "FILE", 0, "The PEF to run; for compile: the file to write", 1}, C | R | P | S},
+    {{"pef-name", KEY_PEF_NAME, "NAME", 0, "Name of the PEF that compile writes (the application's)", 1}, C},
+    {{"output-folder", KEY_OUTPUT_FOLDER, "FOLDER", 0, "Where compile makes the folder NAME with NAME.pef and NAME.pef.log (out)", 1}, C},
+    {{"mapping", KEY_MAPPING, "section|spatial", 0, "How the graph is placed (section)", 1}, ALL},
+    {{"data-parallel", KEY_DATA_PARALLEL, 0, 0, "Train several replicas", 1}, ALL},
+    {{"reduce-on-rdu", KEY_REDUCE_ON_RDU, 0, 0, "Average gradients of replicas on the device", 1}, ALL},
+    {{"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the graph after this pass of the compiler (all: after each)", 1}, C},
+    {{"verify", KEY_VERIFY, 0, 0, "Check the graph after every pass of the compiler", 1}, C | T},
+    {{0, 0, 0, 0, "Training:", 2}, ALL},
+    {{"optimizer", KEY_OPTIMIZER, "sgd|adamw", 0, "The optimizer compiled into the PEF", 2}, C | T},
+    {{"lr", KEY_LR, "X", 0, "Learning rate", 2}, C | R | T},
+    {{"momentum", KEY_MOMENTUM, "X", 0, "Momentum (sgd)", 2}, C | R | T},
+    {{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "Weight decay", 2}, C | R | T},
+    {{"max-grad-norm", KEY_MAX_GRAD_NORM, "X", 0, "Clip gradients to this global norm", 2}, C | R | T},
+    {{"num-epochs", KEY_EPOCHS, "N", 0, "Times to see all training samples", 2}, R},
+    {{"data", KEY_DATA, "FOLDER", 0, "Folder of training and test samples (examples/data)", 2}, R},
+    {{"load", KEY_LOAD, "FILE", 0, "Start from this safetensors file", 2}, R},
+    {{"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file at the end", 2}, R},
+    {{0, 0, 0, 0, "Running:", 3}, ALL},
+    {{"num-iterations", KEY_ITERATIONS, "N", 0, "run: stop after N steps; measure: runs to measure (100)", 3}, R | P | S},
+    {{"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Measure without moving tensors between host and device", 3}, P},
+    {{"seed", KEY_SEED, "N", 0, "Of weights, dropout and the order of samples (0)", 3}, R | T | P | S},
+    {{"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 3}, R | T | P | S},
+    {{"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 3}, R | T | P | S},
+    {{"json", KEY_JSON, 0, 0, "Print one JSON object, and progress to stderr", 3}, ALL},
+    {{"version", KEY_VERSION, 0, 0, "Print the library's version", -1}, ALL},
+};
+
+static const char *const command_names[] = {"compile", "run", "test", "measure-performance", "measure-sections"};
+
+typedef struct parse {
+    samba_app_arguments *arguments;
+    bool given[SAMBA_COUNT(rows)];
+    int64_t batch, microbatch, accumulation; /* 0: not given */
+    bool optimizer_given;
+    samba_optimizer_kind kind;
+} parse;
+
+static int row_of(int key)
+{
+    for (int i = 0; i < SAMBA_COUNT(rows); i++)
+        if (rows[i].argp.name && rows[i].argp.key == key)
+            return i;
+    return -1;
+}
+
+static void own_option(const samba_app_option *option, const char *text, struct argp_state *state)
+{
+    char name[64];
+    snprintf(name, sizeof name, "--%s", option->name);
+    if (option->integer)
+        *option->integer = samba_word_integer(state, name, text, (int64_t)option->low, (int64_t)option->high);
+    else if (option->real)
+        *option->real = samba_word_real(state, name, text, option->low, option->high);
+    else
+        *option->flag = true;
+}
+
+static void hyperparameter(samba_app_arguments *arguments, const char *name, double value)
+{
+    int i = 0;
+    while (i < arguments->hyperparameter_count && strcmp(arguments->hyperparameters[i].name, name) != 0)
+        i++;
+    arguments->hyperparameters[i] = (samba_hyperparameter){name, value};
+    if (i == arguments->hyperparameter_count)
+        arguments->hyperparameter_count++;
+}
+
+/* The optimizer: the application's or, when another kind was asked for, PyTorch's defaults; then what was given. */
+static void settle_optimizer(parse *p)
+{
+    samba_app_arguments *a = p->arguments;
+    a->optimizer = a->app->optimizer;
+    if (p->optimizer_given && p->kind != a->optimizer.kind)
+        a->optimizer = p->kind == SAMBA_ADAMW ? samba_adamw(1e-3) : samba_sgd(1e-2);
+    for (int i = 0; i < a->hyperparameter_count; i++) {
+        double value = a->hyperparameters[i].value;
+        if (strcmp(a->hyperparameters[i].name, "lr") == 0)
+            a->optimizer.lr = value;
+        else if (strcmp(a->hyperparameters[i].name, "momentum") == 0)
+            a->optimizer.momentum = value;
+        else if (strcmp(a->hyperparameters[i].name, "weight_decay") == 0)
+            a->optimizer.weight_decay = value;
+        else
+            a->optimizer.max_grad_norm = value;
+    }
+}
+
+static void settle(parse *p, struct argp_state *state)
+{
+    samba_app_arguments *a = p->arguments;
+    if (!a->command)
+        argp_error(state, "give a command: compile, run, test, measure-performance or measure-sections");
+    for (int i = 0; i < SAMBA_COUNT(rows); i++) {
+        if (!p->given[i] || (rows[i].commands & (int)a->command))
+            continue;
+        char takers[128] = "";
+        for (int k = 0; k < SAMBA_COUNT(command_names); k++)
+            if (rows[i].commands & (1 << k))
+                snprintf(takers + strlen(takers), sizeof takers - strlen(takers), "%s%s", takers[0] ? ", " : "", command_names[k]);
+        const char *command = command_names[__builtin_ctz(a->command)];
+        argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].argp.name, command, takers);
+    }
+    a->batch_given = p->batch || p->microbatch;
+    a->batch_size = p->batch ? p->batch : a->app->batch_size;
+    a->microbatch = p->microbatch ? p->microbatch : a->batch_size;
+    if (a->batch_size % a->microbatch != 0)
+        argp_error(state, "--microbatch-size %lld does not divide --batch-size %lld", (long long)a->microbatch, (long long)a->batch_size);
+    if (!p->microbatch && p->accumulation) {
+        if (a->batch_size % p->accumulation != 0)
+            argp_error(state, "--grad-accumulation-steps %lld does not divide --batch-size %lld", (long long)p->accumulation,
+                       (long long)a->batch_size);
+        a->microbatch = a->batch_size / p->accumulation;
+    }
+    a->accumulation = (int)(a->batch_size / a->microbatch);
+    if (p->accumulation && p->accumulation != a->accumulation)
+        argp_error(state, "--grad-accumulation-steps %lld contradicts --batch-size %lld / --microbatch-size %lld, which is %d",
+                   (long long)p->accumulation, (long long)a->batch_size, (long long)a->microbatch, a->accumulation);
+    if (a->command == SAMBA_APP_COMPILE && a->pef && (a->pef_name || a->output_folder))
+        argp_error(state, "--pef says which file to write: leave out --pef-name and --output-folder, or --pef");
+    if ((a->command & (R | P | S)) && !a->pef)
+        argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
+    settle_optimizer(p);
+    if (a->command != SAMBA_APP_RUN && a->optimizer.kind == SAMBA_ADAMW && p->given[row_of(KEY_MOMENTUM)])
+        argp_error(state, "--momentum is SGD's: AdamW has beta1 instead");
+}
+
+static void parse_command(samba_app_arguments *a, const char *text, struct argp_state *state)
+{
+    if (a->command)
+        argp_error(state, "one command at a time: '%s' is one too many", text);
+    for (int i = 0; i < SAMBA_COUNT(command_names); i++)
+        if (strcmp(text, command_names[i]) == 0)
+            a->command = (samba_app_command)(1 << i);
+    if (!a->command)
+        argp_error(state, "'%s' is no command: give compile, run, test, measure-performance or measure-sections", text);
+    if (a->command == SAMBA_APP_RUN && !a->app->data)
+        argp_error(state, "%s has no training data of its own, so it has no run", a->app->name);
+}
+
+static void parse_pass(samba_app_arguments *a, const char *text, struct argp_state *state)
+{
+    a->dump_after = text;
+    bool known = strcmp(text, "all") == 0;
+    char names[256] = "all";
+    for (const char *const *pass = samba_pass_names(); *pass; pass++) {
+        known = known || strcmp(text, *pass) == 0;
+        snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", *pass);
+    }
+    if (!known)
+        argp_error(state, "--dump-after: expected one of %s, given '%s'", names, text);
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    static const char *const mappings[] = {"section", "spatial"}, *const optimizers[] = {"sgd", "adamw"};
+    parse *p = state->input;
+    samba_app_arguments *a = p->arguments;
+    if (key >= KEY_OWN && key < KEY_OWN + a->app->option_count) {
+        own_option(&a->app->options[key - KEY_OWN], text, state);
+        a->own_given = true;
+        return 0;
+    }
+    int row = row_of(key);
+    if (row >= 0)
+        p->given[row] = true;
+    switch (key) {
+    case 'b': p->batch = samba_word_integer(state, "--batch-size", text, 1, MAX_BATCH); break;
+    case KEY_MICROBATCH: p->microbatch = samba_word_integer(state, "--microbatch-size", text, 1, MAX_BATCH); break;
+    case KEY_ACCUMULATION: p->accumulation = samba_word_integer(state, "--grad-accumulation-steps", text, 1, MAX_BATCH); break;
+    case KEY_INFERENCE: a->inference = true; break;
+    case 'p': a->pef = text; break;
+    case KEY_PEF_NAME: a->pef_name = text; break;
+    case KEY_OUTPUT_FOLDER: a->output_folder = text; break;
+    case KEY_MAPPING:
+        if (samba_word_choice(state, "--mapping", text, mappings, 2) == 1)
+            argp_failure(state, 1, 0, "--mapping spatial is not supported by this build: use --mapping section");
+        break;
+    case KEY_DATA_PARALLEL: argp_failure(state, 1, 0, "--data-parallel is not supported by this build: run one replica"); break;
+    case KEY_REDUCE_ON_RDU: argp_failure(state, 1, 0, "--reduce-on-rdu is not supported by this build: run one replica"); break;
+    case KEY_ITERATIONS: a->num_iterations = samba_word_integer(state, "--num-iterations", text, 1, INT32_MAX); break;
+    case KEY_GRAPH_ONLY: a->run_graph_only = true; break;
+    case KEY_OPTIMIZER:
+        p->kind = samba_word_choice(state, "--optimizer", text, optimizers, 2) == 0 ? SAMBA_SGD : SAMBA_ADAMW;
+        p->optimizer_given = true;
+        break;
+    case KEY_LR: hyperparameter(a, "lr", samba_word_real(state, "--lr", text, 0, 1e6)); break;
+    case KEY_MOMENTUM: hyperparameter(a, "momentum", samba_word_real(state, "--momentum", text, 0, 1)); break;
+    case KEY_WEIGHT_DECAY: hyperparameter(a, "weight_decay", samba_word_real(state, "--weight-decay", text, 0, 1e6)); break;
+    case KEY_MAX_GRAD_NORM: hyperparameter(a, "max_grad_norm", samba_word_real(state, "--max-grad-norm", text, 0, 1e30)); break;
+    case KEY_EPOCHS: a->num_epochs = samba_word_integer(state, "--num-epochs", text, 1, 1000000); break;
+    case KEY_SEED: a->seed = (uint64_t)samba_word_integer(state, "--seed", text, 0, INT64_MAX); break;
+    case KEY_THREADS: a->threads = (int)samba_word_integer(state, "--threads", text, 1, 4096); break;
+    case KEY_ISA: a->isa = text; break;
+    case KEY_SAVE: a->save = text; break;
+    case KEY_LOAD: a->load = text; break;
+    case KEY_DATA: a->data = text; break;
+    case KEY_JSON: a->json = true; break;
+    case KEY_DUMP_AFTER: parse_pass(a, text, state); break;
+    case KEY_VERIFY: a->verify = true; break;
+    case KEY_VERSION:
+        printf("%s (sambaflow %s)\n", a->app->name, samba_version());
+        exit(EXIT_SUCCESS);
+    case ARGP_KEY_ARG: parse_command(a, text, state); break;
+    case ARGP_KEY_END: settle(p, state); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments)
+{
+    enum { MAX_OWN = 24 };
+    struct argp_option options[SAMBA_COUNT(rows) + MAX_OWN + 2];
+    int count = 0;
+    for (; count < SAMBA_COUNT(rows); count++)
+        options[count] = rows[count].argp;
+    char helps[MAX_OWN][160];
+    for (int i = 0; i < app->option_count && i < MAX_OWN; i++) {
+        const samba_app_option *own = &app->options[i];
+        if (own->integer)
+            snprintf(helps[i], sizeof helps[i], "%s (%lld)", own->help, (long long)*own->integer);
+        else if (own->real)
+            snprintf(helps[i], sizeof helps[i], "%s (%g)", own->help, *own->real);
+        else
+            snprintf(helps[i], sizeof helps[i], "%s", own->help);
+        options[count++] = (struct argp_option){own->name, KEY_OWN + i, own->integer ? "N" : own->real ? "X" : NULL, 0, helps[i], 1};
+    }
+    options[count] = (struct argp_option){0};
+    char text[1024];
+    snprintf(text, sizeof text,
+             "%s\v"
+             "compile writes the model and its training into one file, a PEF, and prints its path; run trains from it, or with --inference only "
+             "tests; test compares what a compiled step computes with plain reference kernels; measure-performance and measure-sections time "
+             "a PEF. Defaults: batch size %lld, %lld epochs, %s with lr %g.",
+             app->description, (long long)app->batch_size, (long long)app->num_epochs, app->optimizer.kind == SAMBA_ADAMW ? "adamw" : "sgd",
+             app->optimizer.lr);
+    const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL, NULL, NULL};
+    *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs};
+    parse p = {.arguments = arguments};
+    argp_parse(&argp, argc, argv, 0, NULL, &p);
+}

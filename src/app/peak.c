@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this machine can do at most: fp32 multiply-adds between registers, on as many threads as the work it is compared with, with the widest
+ * vectors the CPU has. Measured each time, because a clock or a neighbour changes it from minute to minute. */
+#include "app/app.h"
+
+#include <omp.h>
+
+#define PEAK_NAME loop_generic
+#define PEAK_BYTES 16
+#define PEAK_TARGET
+#include "app/peak_loop.h"
+#if defined(__x86_64__)
+#define PEAK_NAME loop_avx2
+#define PEAK_BYTES 32
+#define PEAK_TARGET __attribute__((target("avx2,fma")))
+#include "app/peak_loop.h"
+#define PEAK_NAME loop_avx512
+#define PEAK_BYTES 64
+#define PEAK_TARGET __attribute__((target("avx512f,prefer-vector-width=512")))
+#include "app/peak_loop.h"
+#endif
+
+typedef float peak_loop(int64_t rounds);
+
+static peak_loop *widest(int *bytes)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        return *bytes = 64, loop_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return *bytes = 32, loop_avx2;
+#endif
+    return *bytes = 16, loop_generic;
+}
+
+static double time_loop(peak_loop *loop, int threads, int64_t rounds)
+{
+    float sum = 0;
+    double start = samba_seconds();
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+    sum += loop(rounds);
+    double seconds = samba_seconds() - start;
+    return sum < -1 ? 0 : seconds; /* the sum is positive: this only keeps the loop from being dropped */
+}
+
+double samba_measure_fma_peak(int threads)
+{
+    enum { SUMS = 12, REPEATS = 8 };
+    int bytes;
+    peak_loop *loop = widest(&bytes);
+    int64_t rounds = 1 << 18;
+    while (time_loop(loop, threads, rounds) < 0.02 && rounds < (int64_t)1 << 34)
+        rounds *= 2;
+    double best = 0, flops = 2.0 * SUMS * (bytes / 4.0) * (double)rounds * threads;
+    for (int i = 0; i < REPEATS; i++) {
+        double seconds = time_loop(loop, threads, rounds);
+        if (seconds > 0 && flops / seconds > best)
+            best = flops / seconds;
+    }
+    return best;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command run: trains a PEF on the application's samples and counts how many test samples it gets right; with --inference it only does the
+ * latter. Batches are drawn in a new order every epoch, a function of the seed; the rest of an epoch that fills no batch is left out. Everything
+ * is allocated before the first step. */
+#include "app/app.h"
+#include <sambaflow/data.h>
+
+#include <string.h>
+
+typedef struct trainer {
+    const samba_app_run *run;
+    const samba_app_arguments *arguments;
+    samba_context *context;
+    FILE *progress_file; /* stdout, or stderr beside JSON */
+    samba_arena arena;
+    samba_plan plan;
+    samba_step_plan step;
+    samba_app_data data;
+    samba_batches batches;
+    samba_session *session;
+    samba_tensor *loss, *logits;
+    const samba_tensor *labels; /* the batch's */
+    int64_t *order;      /* of training samples */
+    int64_t step_samples; /* samples in a step */
+    int64_t steps, steps_done;
+    bool hyperparameters_sent;
+    double train_seconds, accuracy;
+    int64_t right;
+    json_t *epochs, *warnings; /* NULL without --json */
+} trainer;
+
+static samba_status new_output(trainer *t, const samba_plan_tensor *output, samba_tensor **tensor)
+{
+    return samba_tensor_new(t->context, output->name, (samba_dtype)output->dtype, output->rank, output->shape, tensor);
+}
+
+static samba_status find_outputs(trainer *t)
+{
+    const char *pef = t->arguments->pef;
+    const samba_plan_tensor *loss = NULL, *logits = samba_plan_find(&t->plan, SAMBA_KIND_OUTPUT, "logits");
+    for (int i = 0; i < t->plan.tensor_count && !loss; i++)
+        if (t->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && t->plan.tensors[i].is_loss)
+            loss = &t->plan.tensors[i];
+    if (!logits || logits->rank != 2 || logits->shape[0] != t->batches.batch)
+        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no output 'logits' of shape (batch, classes): run cannot test it", pef);
+    for (int i = 0; i < t->batches.tensor_count; i++)
+        if (strcmp(samba_tensor_name(t->batches.tensors[i]), "label") == 0)
+            t->labels = t->batches.tensors[i];
+    if (!t->labels)
+        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no input 'label': run cannot test it", pef);
+    SAMBA_TRY(new_output(t, logits, &t->logits));
+    if (t->arguments->inference)
+        return SAMBA_OK;
+    if (!loss || loss->rank != 0)
+        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no loss of one number: run cannot train it", pef);
+    return new_output(t, loss, &t->loss);
+}
+
+static samba_status plan_steps(trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    t->step_samples = t->batches.batch * t->step.steps;
+    int64_t per_epoch = t->data.train_count / t->step_samples;
+    if (per_epoch == 0 && !a->inference)
+        return samba_fail(t->context, SAMBA_ERROR_SHAPE, "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
+                          (long long)t->step_samples, (long long)t->data.train_count);
+    if (!samba_mul_checked(per_epoch, a->num_epochs, &t->steps))
+        t->steps = INT64_MAX;
+    if (a->num_iterations && a->num_iterations < t->steps)
+        t->steps = a->num_iterations;
+    int64_t samples = t->data.train_count > t->data.test_count ? t->data.train_count : t->data.test_count;
+    t->order = samba_arena_alloc(&t->arena, sizeof *t->order * (size_t)samples);
+    return t->order ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
+static samba_status open_trainer(trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
+    int count;
+    SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));
+    if (t->plan.inference && !a->inference)
+        return samba_fail(t->context, SAMBA_ERROR_STATE, "'%s' was compiled with --inference and cannot train: give --inference to test it, or compile again",
+                          a->pef);
+    SAMBA_TRY(samba_app_check(t->run, &t->plan, &count, inputs));
+    samba_step_plan_init(&t->plan, &t->step);
+    samba_text folder;
+    samba_status status = samba_app_data_folder(t->context, a->data, &folder);
+    if (status == SAMBA_OK)
+        status = a->app->data(t->context, folder.data, count, inputs, &t->data);
+    samba_text_clear(&folder);
+    SAMBA_TRY(status);
+    SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs[0].shape[0], &t->batches));
+    SAMBA_TRY(find_outputs(t));
+    SAMBA_TRY(plan_steps(t));
+    samba_session_options options = samba_app_session_options(a);
+    SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
+    return a->load ? samba_session_load(t->session, a->load) : SAMBA_OK;
+}
+
+static void close_trainer(trainer *t)
+{
+    samba_session_free(t->session);
+    samba_tensor_free(t->loss);
+    samba_tensor_free(t->logits);
+    samba_batches_free(&t->batches);
+    samba_app_data_free(&t->data);
+    samba_plan_free(&t->plan);
+    samba_arena_free(&t->arena);
+    json_decref(t->epochs);
+    json_decref(t->warnings);
+}
+
+/* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches. */
+static samba_status train_step(trainer *t, const int64_t *order, double *loss)
+{
+    samba_run_options run = samba_run_defaults();
+    run.input_count = t->batches.tensor_count;
+    run.inputs = t->batches.tensors;
+    run.output_count = 1;
+    run.outputs = &t->loss;
+    *loss = 0;
+    for (int i = 0; i < t->step.steps; i++) {
+        double part;
+        run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->arguments->hyperparameter_count;
+        run.hyperparameters = t->arguments->hyperparameters;
+        samba_step_types(&t->step, i, &run);
+        samba_batches_fill(&t->batches, order + i * t->batches.batch, t->batches.batch);
+        SAMBA_TRY(samba_run(t->session, &run));
+        t->hyperparameters_sent = true;
+        SAMBA_TRY(samba_tensor_item(t->loss, &part));
+        *loss += part / t->step.steps;
+    }
+    return SAMBA_OK;
+}
+
+static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss, double seconds, int64_t samples)
+{
+    double rate = (double)samples / seconds;
+    int width = snprintf(NULL, 0, "%lld", (long long)epochs);
+    fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f  %.2f s  %.0f samples/s\n", width, (long long)epoch, (long long)epochs, loss, seconds, rate);
+    fflush(t->progress_file);
+    if (t->epochs)
+        json_array_append_new(t->epochs, json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
+}
+
+static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64_t steps)
+{
+    char label[64];
+    snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch, (long long)epochs);
+    samba_shuffle(samba_hash(&epoch, sizeof epoch, t->arguments->seed), t->data.train_count, t->order);
+    samba_progress progress;
+    samba_progress_begin(&progress, t->progress_file, label, steps, t->step_samples);
+    double start = samba_seconds(), total = 0;
+    samba_status status = SAMBA_OK;
+    for (int64_t i = 0; status == SAMBA_OK && i < steps; i++) {
+        double loss;
+        status = train_step(t, t->order + i * t->step_samples, &loss);
+        total += loss;
+        samba_app_warnings(t->run, t->session, t->warnings, &progress);
+        samba_progress_step(&progress, i + 1, loss);
+    }
+    double seconds = samba_seconds() - start;
+    samba_progress_end(&progress);
+    SAMBA_TRY(status);
+    t->train_seconds += seconds;
+    t->steps_done += steps;
+    report_epoch(t, epoch, epochs, total / (double)steps, seconds, steps * t->step_samples);
+    return SAMBA_OK;
+}
+
+static samba_status train(trainer *t)
+{
+    int64_t per_epoch = t->data.train_count / t->step_samples, epochs = (t->steps + per_epoch - 1) / per_epoch;
+    for (int64_t epoch = 1; epoch <= epochs; epoch++) {
+        int64_t left = t->steps - t->steps_done;
+        SAMBA_TRY(train_epoch(t, epoch, epochs, left < per_epoch ? left : per_epoch));
+    }
+    return SAMBA_OK;
+}
+
+static int64_t count_right(const trainer *t, int64_t count)
+{
+    samba_dtype dtype = samba_tensor_dtype(t->logits), label_dtype = samba_tensor_dtype(t->labels);
+    size_t size = samba_dtype_size(dtype);
+    int64_t classes = samba_tensor_shape(t->logits)[1], right = 0;
+    const char *logits = samba_tensor_data(t->logits), *label = samba_tensor_data(t->labels);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t best = 0;
+        for (int64_t k = 1; k < classes; k++)
+            if (samba_load_double(dtype, logits + size * (size_t)(i * classes + k)) >
+                samba_load_double(dtype, logits + size * (size_t)(i * classes + best)))
+                best = k;
+        right += best == samba_load_int64(label_dtype, label + samba_dtype_size(label_dtype) * (size_t)i);
+    }
+    return right;
+}
+
+/* All test samples, the last batch filled up with zeros that are not counted. */
+static samba_status evaluate(trainer *t)
+{
+    static const char *const forward[] = {"FWD"};
+    samba_run_options run = samba_run_defaults();
+    run.train = false;
+    run.section_type_count = 1;
+    run.section_types = forward;
+    run.input_count = t->batches.tensor_count;
+    run.inputs = t->batches.tensors;
+    run.output_count = 1;
+    run.outputs = &t->logits;
+    for (int64_t i = 0; i < t->data.test_count; i++)
+        t->order[i] = t->data.train_count + i;
+    for (int64_t done = 0; done < t->data.test_count; done += t->batches.batch) {
+        int64_t left = t->data.test_count - done, count = left < t->batches.batch ? left : t->batches.batch;
+        samba_batches_fill(&t->batches, t->order + done, count);
+        SAMBA_TRY(samba_run(t->session, &run));
+        t->right += count_right(t, count);
+    }
+    t->accuracy = (double)t->right / (double)t->data.test_count;
+    samba_app_warnings(t->run, t->session, t->warnings, NULL);
+    return SAMBA_OK;
+}
+
+static samba_status report(trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    double rate = t->train_seconds > 0 ? (double)(t->steps_done * t->step_samples) / t->train_seconds : 0;
+    if (!a->json) {
+        printf("test accuracy %.2f %% (%lld of %lld)", 100 * t->accuracy, (long long)t->right, (long long)t->data.test_count);
+        if (!a->inference)
+            printf("  training %.2f s  %.0f samples/s", t->train_seconds, rate);
+        putchar('\n');
+        return SAMBA_OK;
+    }
+    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef", a->pef, "isa",
+                               samba_session_isa(t->session), "threads", samba_session_threads(t->session), "batch_size",
+                               (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch, "steps", (json_int_t)t->steps_done,
+                               "test_samples", (json_int_t)t->data.test_count, "test_accuracy_percent", samba_json_number(100 * t->accuracy),
+                               "train_seconds", samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
+                               a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
+    return samba_json_print(t->context, object, stdout);
+}
+
+samba_status samba_app_train(const samba_app_run *run)
+{
+    const samba_app_arguments *a = run->arguments;
+    trainer t = {.run = run, .arguments = a, .context = run->context, .progress_file = a->json ? stderr : stdout};
+    samba_plan_init(&t.plan, run->context);
+    samba_arena_init(&t.arena, run->context);
+    if (a->json) {
+        t.epochs = json_array();
+        t.warnings = json_array();
+    }
+    samba_status status = open_trainer(&t);
+    if (status == SAMBA_OK && !a->inference)
+        status = train(&t);
+    if (status == SAMBA_OK && a->save)
+        status = samba_session_save(t.session, a->save, true);
+    if (status == SAMBA_OK)
+        status = evaluate(&t);
+    if (status == SAMBA_OK)
+        status = report(&t);
+    close_trainer(&t);
+    return status;
+}

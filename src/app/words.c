@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Words of a command line: numbers that must lie in a range, choices, and the short forms that argp does not know.
+ *
+ * argp reads "-mb" as -m -b and "-b=64" as the value "=64"; the documents write both, so argv is rewritten before argp sees it. */
+#include "app/app.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t samba_word_integer(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high)
+        argp_error(state, "%s: expected a whole number from %lld to %lld, given '%s'", option, (long long)low, (long long)high, text);
+    return value;
+}
+
+double samba_word_real(struct argp_state *state, const char *option, const char *text, double low, double high)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value) || value < low || value > high)
+        argp_error(state, "%s: expected a number from %g to %g, given '%s'", option, low, high, text);
+    return value;
+}
+
+int samba_word_choice(struct argp_state *state, const char *option, const char *text, const char *const *choices, int count)
+{
+    char known[256] = "";
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, choices[i]) == 0)
+            return i;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? " or " : "", choices[i]);
+    }
+    argp_error(state, "%s: expected %s, given '%s'", option, known, text);
+    return 0;
+}
+
+static char *join(samba_arena *arena, const char *front, const char *back)
+{
+    size_t size = strlen(front) + strlen(back) + 1;
+    char *text = samba_arena_alloc(arena, size);
+    if (text)
+        snprintf(text, size, "%s%s", front, back);
+    return text;
+}
+
+char **samba_words_normalise(samba_arena *arena, int *argc, char **argv)
+{
+    static const char microbatch[] = "--microbatch-size=";
+    char **words = samba_arena_alloc(arena, sizeof(char *) * ((size_t)*argc + 1));
+    if (!words)
+        return NULL;
+    int count = 0;
+    bool plain = false; /* after "--" */
+    for (int i = 0; i < *argc; i++) {
+        char *word = argv[i];
+        if (i > 0 && !plain && strcmp(word, "--") == 0)
+            plain = true;
+        if (i == 0 || plain || word[0] != '-' || word[1] == '\0' || word[1] == '-') {
+            words[count++] = word;
+            continue;
+        }
+        if (strncmp(word, "-mb", 3) == 0) {
+            const char *value = word[3] == '=' ? word + 4 : word + 3;
+            bool apart = word[3] == '\0';
+            if (apart && i + 1 < *argc)
+                value = argv[++i];
+            word = apart && value[0] == '\0' ? join(arena, "--microbatch-size", "") : join(arena, microbatch, value);
+        } else if (word[2] == '=') {
+            char letter[3] = {'-', word[1], '\0'};
+            word = join(arena, letter, word + 3);
+        }
+        if (!word)
+            return NULL;
+        words[count++] = word;
+    }
+    *argc = count;
+    return words;
+}
+
+const char *samba_word_isa(const char *isa)
+{
+    if (isa)
+        return isa;
+    const char *environment = getenv("SAMBAFLOW_ISA");
+    return environment && environment[0] ? environment : NULL;
+}

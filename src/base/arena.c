@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An arena: memory that is freed all at once. Small requests are cut from blocks that double in size up to a bound; a request
+ * that would waste much of a block gets one of its own.
+ *
+ * A block begins with its header, padded to the alignment, so everything behind it is aligned. The first block of the list is the
+ * one being cut. Blocks are zeroed when they are made and no byte is given out twice. */
+#include "base/base.h"
+
+#include <string.h>
+
+#define FIRST_BLOCK ((size_t)4096)
+#define LARGEST_BLOCK ((size_t)1 << 20)
+
+struct samba_arena_block {
+    _Alignas(SAMBA_ALIGNMENT) samba_arena_block *next;
+    size_t size, used; /* bytes, header included */
+};
+
+void samba_arena_init(samba_arena *arena, samba_context *context)
+{
+    arena->context = context;
+    arena->blocks = NULL;
+}
+
+static samba_arena_block *new_block(samba_arena *arena, size_t size)
+{
+    samba_arena_block *block = samba_calloc(arena->context, size);
+    if (block) {
+        block->size = size;
+        block->used = sizeof *block;
+    }
+    return block;
+}
+
+void *samba_arena_alloc(samba_arena *arena, size_t size)
+{
+    if (size > SIZE_MAX / 2) {
+        samba_fail(arena->context, SAMBA_ERROR_MEMORY, "no memory for %zu bytes: more than the machine can address", size);
+        return NULL;
+    }
+    size_t rounded = size ? (size + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT : SAMBA_ALIGNMENT;
+    samba_arena_block *block = arena->blocks;
+    if (!block || block->size - block->used < rounded) {
+        size_t usual = !block ? FIRST_BLOCK : block->size * 2 < LARGEST_BLOCK ? block->size * 2 : LARGEST_BLOCK;
+        bool own = rounded > usual / 4;
+        samba_arena_block *fresh = new_block(arena, own ? sizeof(samba_arena_block) + rounded : usual);
+        if (!fresh)
+            return NULL;
+        if (own && block) { /* behind the first, which still has room */
+            fresh->next = block->next;
+            block->next = fresh;
+        } else {
+            fresh->next = block;
+            arena->blocks = fresh;
+        }
+        block = fresh;
+    }
+    char *result = (char *)block + block->used;
+    block->used += rounded;
+    return result;
+}
+
+char *samba_arena_strdup(samba_arena *arena, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = samba_arena_alloc(arena, size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void samba_arena_free(samba_arena *arena)
+{
+    samba_arena_block *block = arena->blocks;
+    while (block) {
+        samba_arena_block *next = block->next;
+        samba_free(arena->context, block, block->size);
+        block = next;
+    }
+    arena->blocks = NULL;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arithmetic for sizes that come from files and callers: no operand may be negative and no result may wrap. On false the
+ * result is left alone. */
+#include "base/base.h"
+
+bool samba_mul_checked(int64_t a, int64_t b, int64_t *result)
+{
+    int64_t product;
+    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product))
+        return false;
+    *result = product;
+    return true;
+}
+
+bool samba_add_checked(int64_t a, int64_t b, int64_t *result)
+{
+    int64_t sum;
+    if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum))
+        return false;
+    *result = sum;
+    return true;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The context: one allocator hook and one message. All memory of the library passes through here, always with its size,
+ * so a test can refuse any single allocation and count what is still alive.
+ *
+ * The message lives inside the context, so reporting that there is no memory needs none. A message is first built aside: its
+ * arguments may be the previous message. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_SIZE 1024
+
+struct samba_context {
+    samba_allocator allocator;
+    char message[MESSAGE_SIZE];
+};
+
+/* The C library's memory. aligned_alloc has no resizing twin, so a resize is a new block and a copy. */
+static void *default_allocate(void *user, void *block, size_t old_size, size_t new_size)
+{
+    (void)user;
+    if (new_size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (new_size > SIZE_MAX - SAMBA_ALIGNMENT)
+        return NULL;
+    size_t rounded = (new_size + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT;
+    void *fresh = aligned_alloc(SAMBA_ALIGNMENT, rounded);
+    if (fresh && block) {
+        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
+        free(block);
+    }
+    return fresh;
+}
+
+samba_status samba_context_new(const samba_allocator *allocator, samba_context **context)
+{
+    samba_allocator chosen = {default_allocate, NULL};
+    if (allocator)
+        chosen = *allocator;
+    *context = chosen.allocate(chosen.user, NULL, 0, sizeof(samba_context));
+    if (!*context)
+        return SAMBA_ERROR_MEMORY;
+    (*context)->allocator = chosen;
+    (*context)->message[0] = '\0';
+    return SAMBA_OK;
+}
+
+void samba_context_free(samba_context *context)
+{
+    if (!context)
+        return;
+    samba_allocator allocator = context->allocator;
+    allocator.allocate(allocator.user, context, sizeof(samba_context), 0);
+}
+
+const char *samba_error_message(const samba_context *context)
+{
+    return context ? context->message : "";
+}
+
+const char *samba_status_name(samba_status status)
+{
+    static const char *const names[] = {
+        [SAMBA_OK] = "ok",
+        [SAMBA_ERROR_MEMORY] = "memory",
+        [SAMBA_ERROR_ARGUMENT] = "argument",
+        [SAMBA_ERROR_NAME] = "name",
+        [SAMBA_ERROR_SHAPE] = "shape",
+        [SAMBA_ERROR_DTYPE] = "dtype",
+        [SAMBA_ERROR_STATE] = "state",
+        [SAMBA_ERROR_FILE] = "file",
+        [SAMBA_ERROR_FORMAT] = "format",
+        [SAMBA_ERROR_UNSUPPORTED] = "unsupported",
+        [SAMBA_ERROR_INTERNAL] = "internal",
+    };
+    return (int)status >= 0 && (int)status < SAMBA_COUNT(names) ? names[status] : "?";
+}
+
+const char *samba_version(void)
+{
+    return "0.1.0";
+}
+
+samba_status samba_fail(samba_context *context, samba_status status, const char *format, ...)
+{
+    char message[MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        message[0] = '\0';
+    memcpy(context->message, message, strlen(message) + 1);
+    return status;
+}
+
+void *samba_alloc(samba_context *context, size_t size)
+{
+    void *block = context->allocator.allocate(context->allocator.user, NULL, 0, size ? size : 1);
+    if (!block)
+        samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for %zu bytes: free something or make the model or batch smaller",
+                   size);
+    return block;
+}
+
+void *samba_calloc(samba_context *context, size_t size)
+{
+    void *block = samba_alloc(context, size);
+    if (block)
+        memset(block, 0, size ? size : 1);
+    return block;
+}
+
+void samba_free(samba_context *context, void *block, size_t size)
+{
+    if (block)
+        context->allocator.allocate(context->allocator.user, block, size ? size : 1, 0);
+}
+
+char *samba_strdup(samba_context *context, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = samba_alloc(context, size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void samba_strfree(samba_context *context, char *text)
+{
+    if (text)
+        samba_free(context, text, strlen(text) + 1);
+}
+
+samba_status samba_grow(samba_context *context, void **items, size_t item_size, int64_t *capacity, int64_t needed)
+{
+    if (needed <= *capacity)
+        return SAMBA_OK;
+    int64_t wanted = *capacity < 8 ? 8 : *capacity, bytes;
+    while (wanted < needed)
+        if (!samba_mul_checked(wanted, 2, &wanted))
+            wanted = needed;
+    if (!samba_mul_checked(wanted, (int64_t)item_size, &bytes))
+        return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for %lld items of %zu bytes: the size does not fit 63 bits",
+                          (long long)wanted, item_size);
+    size_t old_bytes = (size_t)*capacity * item_size;
+    char *grown = context->allocator.allocate(context->allocator.user, *items, *items ? old_bytes : 0, (size_t)bytes);
+    if (!grown)
+        return samba_fail(context, SAMBA_ERROR_MEMORY,
+                          "no memory for %lld bytes: free something or make the model or batch smaller", (long long)bytes);
+    memset(grown + old_bytes, 0, (size_t)bytes - old_bytes);
+    *items = grown;
+    *capacity = wanted;
+    return SAMBA_OK;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole files. Writing is all or nothing: bytes go to a new file in the same directory, reach the disk, and only then take the
+ * name, so a crash, a full disk or a second writer never leaves half a file under it. A symbolic link is followed, so the file it
+ * names is replaced and not the link; what is no regular file (a directory, a device) is refused. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LARGEST_TRANSFER ((size_t)1 << 30) /* one read or write moves at most this: Linux stops at 2 GiB */
+#define SUFFIX_SIZE 48
+
+static samba_status write_all(int file, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(file, bytes, size < LARGEST_TRANSFER ? size : LARGEST_TRANSFER);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return SAMBA_ERROR_FILE;
+        bytes += written;
+        size -= (size_t)written;
+    }
+    return SAMBA_OK;
+}
+
+/* Makes a new file "<target>.<pid>.<n>.tmp" with the mode the system gives new files; -1 and errno where it cannot. */
+static int open_beside(const char *target, char *temporary, size_t size)
+{
+    int file = -1;
+    for (int n = 0; n < 1000 && file < 0; n++) {
+        snprintf(temporary, size, "%s.%ld.%d.tmp", target, (long)getpid(), n);
+        file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && errno != EEXIST)
+            break;
+    }
+    return file;
+}
+
+/* After the rename the new content stands under the name whatever happens here; this only makes the rename itself last over
+ * a power cut, and some file systems do not offer it: so there is nothing to report. */
+static void sync_directory(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = '\0';
+    int directory = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0) {
+        (void)fsync(directory);
+        (void)close(directory);
+    }
+}
+
+static samba_status fail_errno(samba_context *context, const char *verb, const char *path)
+{
+    return samba_fail(context, SAMBA_ERROR_FILE, "cannot %s \"%s\": %s", verb, path, strerror(errno));
+}
+
+samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
+                                     int count)
+{
+    char target[PATH_MAX], temporary[PATH_MAX + SUFFIX_SIZE];
+    struct stat facts;
+    bool exists = lstat(path, &facts) == 0;
+    if (exists && S_ISLNK(facts.st_mode)) {
+        if (!realpath(path, target) || stat(target, &facts) != 0)
+            return fail_errno(context, "write through the link", path);
+    } else if (strlen(path) >= sizeof target) {
+        return samba_fail(context, SAMBA_ERROR_FILE, "cannot write \"%.64s...\": the path is longer than %d bytes", path,
+                          PATH_MAX - 1);
+    } else {
+        memcpy(target, path, strlen(path) + 1);
+    }
+    if (exists && !S_ISREG(facts.st_mode))
+        return samba_fail(context, SAMBA_ERROR_FILE, "cannot write \"%s\": it is %s; give the path of a file", path,
+                          S_ISDIR(facts.st_mode) ? "a directory" : "not a regular file");
+
+    int file = open_beside(target, temporary, sizeof temporary);
+    if (file < 0)
+        return fail_errno(context, "write", path);
+    samba_status status = SAMBA_OK;
+    if (exists && fchmod(file, facts.st_mode & 07777) != 0)
+        status = SAMBA_ERROR_FILE;
+    for (int i = 0; i < count && status == SAMBA_OK; i++)
+        status = write_all(file, parts[i], sizes[i]);
+    if (status == SAMBA_OK && fsync(file) != 0)
+        status = SAMBA_ERROR_FILE;
+    int reason = errno;
+    if (close(file) != 0 && status == SAMBA_OK) {
+        status = SAMBA_ERROR_FILE;
+        reason = errno;
+    }
+    if (status == SAMBA_OK && rename(temporary, target) != 0) {
+        status = SAMBA_ERROR_FILE;
+        reason = errno;
+    }
+    if (status != SAMBA_OK) {
+        (void)unlink(temporary);
+        errno = reason;
+        return fail_errno(context, "write", path);
+    }
+    sync_directory(target);
+    return SAMBA_OK;
+}
+
+static samba_status read_open(samba_context *context, const char *path, int file, void **data, size_t *size)
+{
+    struct stat facts;
+    if (fstat(file, &facts) != 0)
+        return fail_errno(context, "read", path);
+    if (!S_ISREG(facts.st_mode))
+        return samba_fail(context, SAMBA_ERROR_FILE, "cannot read \"%s\": it is %s; give the path of a file", path,
+                          S_ISDIR(facts.st_mode) ? "a directory" : "not a regular file");
+    size_t total = (size_t)facts.st_size, done = 0;
+    char *bytes = samba_alloc(context, total);
+    if (!bytes)
+        return SAMBA_ERROR_MEMORY;
+    while (done < total) {
+        ssize_t got = read(file, bytes + done, total - done < LARGEST_TRANSFER ? total - done : LARGEST_TRANSFER);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            samba_status status =
+                got < 0
+                    ? fail_errno(context, "read", path)
+                    : samba_fail(context, SAMBA_ERROR_FILE,
+                                 "cannot read \"%s\": it became shorter while it was read (%zu of %zu bytes)", path, done, total);
+            samba_free(context, bytes, total);
+            return status;
+        }
+        done += (size_t)got;
+    }
+    *data = bytes;
+    *size = total;
+    return SAMBA_OK;
+}
+
+samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* non-blocking: opening a pipe must not wait for its writer */
+    if (file < 0)
+        return fail_errno(context, "read", path);
+    samba_status status = read_open(context, path, file, data, size);
+    (void)close(file);
+    return status;
+}
+
+samba_status samba_make_directories(samba_context *context, const char *path)
+{
+    char *partial = samba_strdup(context, path);
+    if (!partial)
+        return SAMBA_ERROR_MEMORY;
+    size_t length = strlen(path);
+    samba_status status = SAMBA_OK;
+    for (size_t i = 1; i <= length && status == SAMBA_OK; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        struct stat facts;
+        partial[i] = '\0';
+        if (mkdir(partial, 0777) != 0) {
+            int reason = errno;
+            if (stat(partial, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+                errno = reason;
+                status = fail_errno(context, "make the directory", partial);
+            }
+        }
+        partial[i] = path[i];
+    }
+    samba_free(context, partial, length + 1);
+    return status;
+}

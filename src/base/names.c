@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names and what is done with them: hashing, matching against '*' and '?', and finding the one a person probably meant.
+ * Pure functions over bytes; nothing is allocated. */
+#include "base/base.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+uint64_t samba_hash(const void *data, size_t size, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(data, size, seed);
+}
+
+bool samba_match(const char *pattern, const char *name)
+{
+    /* After a '*' only the latest one needs to be retried: an earlier one could gain nothing that it cannot. */
+    const char *star = NULL, *resume = NULL;
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+#define LONGEST 128 /* names longer than this are compared by their first bytes */
+
+static int lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance with swaps of neighbours (optimal string alignment), blind to case. */
+static int edit_distance(const char *a, int a_length, const char *b, int b_length)
+{
+    int rows[3][LONGEST + 1];
+    int *before = rows[0], *above = rows[1], *row = rows[2];
+    for (int j = 0; j <= b_length; j++)
+        above[j] = before[j] = j;
+    for (int i = 1; i <= a_length; i++) {
+        row[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            int differs = lower(a[i - 1]) != lower(b[j - 1]);
+            row[j] = least(above[j - 1] + differs, least(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+                row[j] = least(row[j], before[j - 2] + 1);
+        }
+        int *spare = before;
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[b_length];
+}
+
+const char *samba_nearest(const char *name, const char *const *candidates, int count)
+{
+    int length = (int)strnlen(name, LONGEST), best = 1 + length / 4;
+    const char *nearest = NULL;
+    for (int i = 0; i < count; i++) {
+        int candidate_length = (int)strnlen(candidates[i], LONGEST);
+        int difference = candidate_length > length ? candidate_length - length : length - candidate_length;
+        if (difference > best)
+            continue;
+        int distance = edit_distance(name, length, candidates[i], candidate_length);
+        /* a distance of the whole length means that nothing is in common */
+        if (distance <= best && distance < length) {
+            if (nearest && distance == best)
+                continue;
+            nearest = candidates[i];
+            best = distance;
+        }
+    }
+    return nearest;
+}

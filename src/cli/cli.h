@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sambaflow program: looks into PEFs, runs and measures them, without the models they came from. */
+#ifndef SAMBA_CLI_H
+#define SAMBA_CLI_H
+
+#include "app/app.h"
+
+typedef enum samba_cli_command { SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8 } samba_cli_command;
+
+#define SAMBA_CLI_MAX_WORDS 64
+typedef struct samba_cli_pair { /* NAME=VALUE */
+    const char *name, *value;
+} samba_cli_pair;
+
+typedef struct samba_cli_arguments {
+    samba_cli_command command;
+    const char *pef;
+    bool json, graph, verbose, eval, run_graph_only, inference;
+    int input_count, output_count, hyperparameter_count, type_count, id_count;
+    samba_cli_pair inputs[SAMBA_CLI_MAX_WORDS], outputs[SAMBA_CLI_MAX_WORDS];
+    samba_hyperparameter hyperparameters[SAMBA_CLI_MAX_WORDS];
+    const char *types[SAMBA_CLI_MAX_WORDS];
+    int ids[SAMBA_CLI_MAX_WORDS];
+    int64_t num_iterations; /* 0: not given */
+    uint64_t seed;
+    int threads;
+    const char *isa, *load, *save;
+} samba_cli_arguments;
+
+void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
+samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments);
+samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments); /* cli/inspect.c */
+samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments);     /* cli/run.c */
+
+#endif

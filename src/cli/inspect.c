@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sambaflow inspect: the plan of a PEF, read and checked as for running, printed. */
+#include "cli/cli.h"
+
+static samba_status print(samba_context *context, const samba_plan *plan, const samba_cli_arguments *arguments)
+{
+    int64_t flops = 0, bytes = 0;
+    for (int i = 0; i < plan->section_count; i++) {
+        flops += plan->sections[i].flops;
+        bytes += plan->sections[i].bytes;
+    }
+    char work[SAMBA_CELL], moved[SAMBA_CELL];
+    printf("graph      %s (%s)\n", plan->name, plan->inference ? "inference" : "training");
+    if (plan->grad_accumulation_steps > 1)
+        printf("step       %d runs, whose gradients add up\n", plan->grad_accumulation_steps);
+    printf("one run    %s, %s moved, %d stages in %d sections\n\n", samba_text_decimal(work, (double)flops, "FLOP"),
+           samba_text_bytes(moved, (double)bytes), plan->stage_count, plan->section_count);
+    SAMBA_TRY(samba_describe_sections(context, plan, arguments->verbose, stdout));
+    putchar('\n');
+    SAMBA_TRY(samba_describe_memory(context, plan, stdout));
+    putchar('\n');
+    return samba_describe_tensors(context, plan, arguments->verbose, stdout);
+}
+
+samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments)
+{
+    samba_plan plan;
+    samba_plan_init(&plan, context);
+    samba_status status = samba_pef_read(context, arguments->pef, &plan);
+    if (status == SAMBA_OK && arguments->graph && !arguments->json) {
+        fputs(plan.graph_text, stdout);
+    } else if (status == SAMBA_OK && arguments->json) {
+        json_t *object = samba_describe_json(&plan, arguments->verbose);
+        json_object_set_new(object, "command", json_string("inspect"));
+        json_object_set_new(object, "pef", json_string(arguments->pef));
+        if (arguments->graph)
+            json_object_set_new(object, "graph_text", json_string(plan.graph_text));
+        status = samba_json_print(context, object, stdout);
+    } else if (status == SAMBA_OK) {
+        status = print(context, &plan, arguments);
+    }
+    samba_plan_free(&plan);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The frame around the commands: one context, one place where a failure becomes a message and exit status 1. */
+#include "cli/cli.h"
+
+samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments)
+{
+    samba_session_options options = samba_session_defaults();
+    options.seed = arguments->seed;
+    options.threads = arguments->threads;
+    options.isa = samba_word_isa(arguments->isa);
+    return options;
+}
+
+static samba_status measure(samba_context *context, const samba_cli_arguments *arguments)
+{
+    samba_measure_job job = {.pef = arguments->pef, .session = samba_cli_session_options(arguments), .measure = samba_measure_defaults(),
+                             .sections = arguments->command == SAMBA_CLI_SECTIONS, .json = arguments->json};
+    job.measure.inference = arguments->inference;
+    job.measure.run_graph_only = arguments->run_graph_only;
+    if (arguments->num_iterations)
+        job.measure.iterations = arguments->num_iterations;
+    return samba_measure_pef(context, &job);
+}
+
+static samba_status obey(samba_context *context, const samba_cli_arguments *arguments)
+{
+    switch (arguments->command) {
+    case SAMBA_CLI_INSPECT: return samba_cli_inspect(context, arguments);
+    case SAMBA_CLI_RUN: return samba_cli_run(context, arguments);
+    case SAMBA_CLI_PERFORMANCE:
+    case SAMBA_CLI_SECTIONS: return measure(context, arguments);
+    }
+    return samba_fail(context, SAMBA_ERROR_INTERNAL, "a command without a function");
+}
+
+int main(int argc, char **argv)
+{
+    samba_cli_arguments arguments;
+    samba_cli_parse(argc, argv, &arguments);
+    samba_context *context;
+    if (samba_context_new(NULL, &context) != SAMBA_OK) {
+        fputs("sambaflow: no memory\n", stderr);
+        return 1;
+    }
+    samba_status status = obey(context, &arguments);
+    if (status == SAMBA_OK)
+        status = samba_flush_output(context);
+    if (status != SAMBA_OK)
+        fprintf(stderr, "sambaflow: %s\n", samba_error_message(context));
+    samba_context_free(context);
+    return status == SAMBA_OK ? 0 : 1;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line of sambaflow, by argp: one table that says which commands take each option. Words of lists are cut in place, in argv. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_GRAPH = 256, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
+    KEY_JSON, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_VERSION
+};
+enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, ALL = I | R | P | S };
+
+static const struct argp_option options[] = {
+    {0, 0, 0, 0, "inspect:", 1},
+    {"graph", KEY_GRAPH, 0, 0, "Print the text of the traced graph instead", 1},
+    {"verbose", 'v', 0, 0, "List every stage, tensor and hyperparameter", 1},
+    {0, 0, 0, 0, "run:", 2},
+    {"input", 'i', "NAME=FILE", 0, "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", 2},
+    {"output", 'o', "NAME=FILE", 0, "Write an output to a .npy file; without any, all outputs are summed up on the terminal", 2},
+    {"hyperparameter", KEY_HYPERPARAMETER, "NAME=VALUE", 0, "Set lr, momentum, weight_decay ...", 2},
+    {"section-types", KEY_TYPES, "TYPES", 0, "Run these, e.g. FWD,BCKWD (the whole schedule)", 2},
+    {"section-ids", KEY_IDS, "IDS", 0, "Run these sections, e.g. 0,1", 2},
+    {"eval", KEY_EVAL, 0, 0, "Dropout off", 2},
+    {"load", KEY_LOAD, "FILE", 0, "Start from the weights in this safetensors file", 2},
+    {"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file", 2},
+    {0, 0, 0, 0, "measure-performance, measure-sections:", 3},
+    {"inference", KEY_INFERENCE, 0, 0, "Measure FWD alone", 3},
+    {"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Move no tensors between host and device (measure-performance)", 3},
+    {0, 0, 0, 0, "run and measuring:", 4},
+    {"num-iterations", KEY_ITERATIONS, "N", 0, "Times to run (1; to measure 100)", 4},
+    {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 4},
+    {"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 4},
+    {"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 4},
+    {0, 0, 0, 0, "all:", 5},
+    {"json", KEY_JSON, 0, 0, "Print one JSON object", 5},
+    {"version", KEY_VERSION, 0, 0, "Print the version", -1},
+    {0},
+};
+
+static const struct {
+    int key, commands;
+} takers[] = {
+    {KEY_GRAPH, I}, {'v', I}, {'i', R}, {'o', R}, {KEY_HYPERPARAMETER, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
+    {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S},
+    {KEY_ISA, R | P | S}, {KEY_JSON, ALL}, {KEY_VERSION, ALL},
+};
+static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections"};
+
+typedef struct parse {
+    samba_cli_arguments *arguments;
+    bool given[SAMBA_COUNT(takers)];
+} parse;
+
+static const char *option_name(int key)
+{
+    for (int i = 0; i < SAMBA_COUNT(options); i++)
+        if (options[i].name && options[i].key == key)
+            return options[i].name;
+    return "?";
+}
+
+static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
+{
+    char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        argp_error(state, "%s: expected NAME=%s, given '%s'", option, strcmp(option, "--hyperparameter") == 0 ? "VALUE" : "FILE", text);
+    else
+        *equals = '\0';
+    if (count == SAMBA_CLI_MAX_WORDS)
+        argp_error(state, "%s: more than %d are too many", option, SAMBA_CLI_MAX_WORDS);
+    return (samba_cli_pair){text, equals ? equals + 1 : ""};
+}
+
+static void parse_types(samba_cli_arguments *a, char *text, struct argp_state *state)
+{
+    for (char *word = text; word; word = text) {
+        text = strchr(word, ',');
+        if (text)
+            *text++ = '\0';
+        if (a->type_count == SAMBA_CLI_MAX_WORDS)
+            argp_error(state, "--section-types: more than %d are too many", SAMBA_CLI_MAX_WORDS);
+        a->types[a->type_count++] = word;
+    }
+}
+
+static void parse_ids(samba_cli_arguments *a, char *text, struct argp_state *state)
+{
+    for (char *word = text; word; word = text) {
+        text = strchr(word, ',');
+        if (text)
+            *text++ = '\0';
+        if (a->id_count == SAMBA_CLI_MAX_WORDS)
+            argp_error(state, "--section-ids: more than %d are too many", SAMBA_CLI_MAX_WORDS);
+        a->ids[a->id_count++] = (int)samba_word_integer(state, "--section-ids", word, 0, INT32_MAX);
+    }
+}
+
+static void parse_word(samba_cli_arguments *a, const char *text, struct argp_state *state)
+{
+    if (a->command && a->pef)
+        argp_error(state, "'%s' is one word too many after the PEF '%s'", text, a->pef);
+    if (a->command) {
+        a->pef = text;
+        return;
+    }
+    for (int i = 0; i < SAMBA_COUNT(command_names); i++)
+        if (strcmp(text, command_names[i]) == 0)
+            a->command = (samba_cli_command)(1 << i);
+    if (!a->command)
+        argp_error(state, "'%s' is no command: give inspect, run, measure-performance or measure-sections", text);
+}
+
+static void settle(const parse *p, struct argp_state *state)
+{
+    const samba_cli_arguments *a = p->arguments;
+    if (!a->command)
+        argp_error(state, "give a command: inspect, run, measure-performance or measure-sections");
+    const char *command = command_names[__builtin_ctz(a->command)];
+    for (int i = 0; i < SAMBA_COUNT(takers); i++)
+        if (p->given[i] && !(takers[i].commands & (int)a->command))
+            argp_error(state, "--%s is not an option of %s", option_name(takers[i].key), command);
+    if (!a->pef)
+        argp_error(state, "%s: which PEF? Give its path", command);
+    if (a->type_count && a->id_count)
+        argp_error(state, "--section-types and --section-ids contradict each other: give one of them");
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    parse *p = state->input;
+    samba_cli_arguments *a = p->arguments;
+    for (int i = 0; i < SAMBA_COUNT(takers); i++)
+        p->given[i] = p->given[i] || takers[i].key == key;
+    switch (key) {
+    case KEY_GRAPH: a->graph = true; break;
+    case 'v': a->verbose = true; break;
+    case 'i': a->inputs[a->input_count] = pair_of(state, "--input", text, a->input_count); a->input_count++; break;
+    case 'o': a->outputs[a->output_count] = pair_of(state, "--output", text, a->output_count); a->output_count++; break;
+    case KEY_HYPERPARAMETER: {
+        samba_cli_pair pair = pair_of(state, "--hyperparameter", text, a->hyperparameter_count);
+        double value = samba_word_real(state, "--hyperparameter", pair.value, -1e300, 1e300);
+        a->hyperparameters[a->hyperparameter_count++] = (samba_hyperparameter){pair.name, value};
+        break;
+    }
+    case KEY_TYPES: parse_types(a, text, state); break;
+    case KEY_IDS: parse_ids(a, text, state); break;
+    case KEY_EVAL: a->eval = true; break;
+    case KEY_LOAD: a->load = text; break;
+    case KEY_SAVE: a->save = text; break;
+    case KEY_INFERENCE: a->inference = true; break;
+    case KEY_GRAPH_ONLY: a->run_graph_only = true; break;
+    case KEY_ITERATIONS: a->num_iterations = samba_word_integer(state, "--num-iterations", text, 1, INT32_MAX); break;
+    case KEY_SEED: a->seed = (uint64_t)samba_word_integer(state, "--seed", text, 0, INT64_MAX); break;
+    case KEY_THREADS: a->threads = (int)samba_word_integer(state, "--threads", text, 1, 4096); break;
+    case KEY_ISA: a->isa = text; break;
+    case KEY_JSON: a->json = true; break;
+    case KEY_VERSION:
+        printf("sambaflow %s\n", samba_version());
+        exit(EXIT_SUCCESS);
+    case ARGP_KEY_ARG: parse_word(a, text, state); break;
+    case ARGP_KEY_END: settle(p, state); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
+{
+    static const struct argp argp = {
+        options, parse_option, "inspect|run|measure-performance|measure-sections PEF",
+        "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\v"
+        "inspect shows what a PEF holds; run runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the "
+        "machine's peak, bandwidth and memory of whole runs; measure-sections of each section.",
+        NULL, NULL, NULL};
+    static char name[] = "sambaflow"; /* messages begin with it however the program was called */
+    argv[0] = name;
+    *arguments = (samba_cli_arguments){0};
+    parse p = {.arguments = arguments};
+    argp_parse(&argp, argc, argv, 0, NULL, &p);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stages that run the same program over memory that lies side by side become one stage over all of it: the update of a model's
+ * parameters, each too small to be worth a stage, is one pass. What alignment leaves between two tensors is computed along; nobody
+ * reads it.
+ *
+ * Needs: offsets (memory keeps parameters, gradients and states in one order). Gives: fewer stages. Breaks nothing. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+static bool same_program(const samba_program *a, const samba_program *b)
+{
+    if (a->register_count != b->register_count || a->instruction_count != b->instruction_count || a->step_count != b->step_count ||
+        a->setup != b->setup || memcmp(a->steps, b->steps, sizeof(samba_step) * (size_t)a->step_count) != 0)
+        return false;
+    for (int i = 0; i < a->register_count; i++) {
+        const samba_register *x = &a->registers[i], *y = &b->registers[i];
+        if (x->class_ != y->class_ || x->extent != y->extent || x->wide != y->wide || x->direct != y->direct)
+            return false;
+    }
+    for (int i = 0; i < a->instruction_count; i++) {
+        const samba_instruction *x = &a->instructions[i], *y = &b->instructions[i];
+        if (x->op != y->op || x->d != y->d || x->a != y->a || x->b != y->b || x->c != y->c || x->operand != y->operand || x->immediate != y->immediate)
+            return false;
+    }
+    return true;
+}
+
+static bool elementwise(const samba_program *p)
+{
+    for (int i = 0; i < p->instruction_count; i++) {
+        samba_tile_form form = samba_tile_table[p->instructions[i].op].form;
+        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_REDUCE || form == SAMBA_FORM_RANDOM || form == SAMBA_FORM_IOTA || form == SAMBA_FORM_BLOCK)
+            return false;
+    }
+    return true;
+}
+
+static int64_t address(const samba_plan *plan, const samba_operand *o)
+{
+    return plan->buffers[o->buffer].offset + o->offset * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
+}
+
+/* Elements from the first stage's domain to the next one's, the same for every operand that moves; 0 when they cannot be joined. */
+static int64_t distance(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
+{
+    if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->rank != 1 || b->rank != 1 || a->operand_count != b->operand_count ||
+        a->domain[0] == 0 || b->domain[0] == 0 || !same_program(&a->program, &b->program) || !elementwise(&a->program))
+        return 0;
+    int64_t result = 0;
+    for (int o = 0; o < a->operand_count; o++) {
+        const samba_operand *x = &a->operands[o], *y = &b->operands[o];
+        if (x->dtype != y->dtype)
+            return 0;
+        bool scalar = x->buffer == y->buffer && x->offset == y->offset && (x->strides[0] == 0 || a->domain[0] == 1) && (y->strides[0] == 0 || b->domain[0] == 1);
+        bool setup = false; /* a setup load is the same scalar for all; only a value a loop reads may move */
+        for (int i = 0; i < a->program.setup; i++)
+            setup = setup || a->program.instructions[i].operand == o;
+        if (setup && scalar)
+            continue;
+        if (setup || (x->strides[0] != 1 && a->domain[0] != 1) || (y->strides[0] != 1 && b->domain[0] != 1))
+            return 0;
+        int64_t size = (int64_t)samba_dtype_size((samba_dtype)x->dtype), bytes = address(plan, y) - address(plan, x);
+        if (bytes <= 0 || bytes % size != 0 || bytes / size < a->domain[0] || bytes - a->domain[0] * size >= SAMBA_ALIGNMENT ||
+            (result != 0 && bytes / size != result))
+            return 0;
+        result = bytes / size;
+    }
+    return result;
+}
+
+/* Stretches stage `a` over `b`, which begins `start` elements after it. */
+static samba_status join(samba_compiler *c, samba_stage *a, const samba_stage *b, int64_t start)
+{
+    samba_plan *plan = &c->plan;
+    a->domain[0] = start + b->domain[0];
+    a->flops += b->flops;
+    a->bytes += b->bytes;
+    for (int o = 0; o < a->operand_count; o++) {
+        samba_operand *x = &a->operands[o];
+        bool setup = false;
+        for (int i = 0; i < a->program.setup; i++)
+            setup = setup || a->program.instructions[i].operand == o;
+        if (setup)
+            continue;
+        int64_t size = (int64_t)samba_dtype_size((samba_dtype)x->dtype), from = address(plan, x);
+        int32_t span;
+        SAMBA_TRY(samba_plan_add_buffer(c, a->domain[0] * size, true, &span));
+        plan->buffers[span].offset = from;
+        x->buffer = span;
+        x->offset = 0;
+        x->strides[0] = 1;
+    }
+    return SAMBA_OK;
+}
+
+static samba_status rename_stage(samba_compiler *c, samba_stage *stage, int count)
+{
+    const char *ops = strchr(stage->name, ':');
+    samba_text text;
+    samba_text_init(&text, c->context);
+    samba_text_add(&text, "%d tensors%s", count, ops ? ops : "");
+    samba_status status = text.status;
+    if (status == SAMBA_OK) {
+        stage->name = samba_arena_strdup(&c->plan.arena, text.data);
+        status = stage->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    }
+    samba_text_clear(&text);
+    return status;
+}
+
+samba_status samba_pass_coalesce(samba_compiler *c)
+{
+    samba_plan *plan = &c->plan;
+    int32_t kept = 0;
+    for (int32_t s = 0; s < plan->stage_count;) {
+        samba_stage *first = &plan->stages[kept];
+        *first = plan->stages[s];
+        c->stage_phase[kept] = c->stage_phase[s];
+        samba_stage last = plan->stages[s]; /* as it was: distances are between neighbours */
+        int64_t start = 0;
+        int32_t next = s + 1;
+        for (; next < plan->stage_count && c->stage_phase[next] == c->stage_phase[kept]; next++) {
+            int64_t step = distance(plan, &last, &plan->stages[next]);
+            if (step == 0)
+                break;
+            if (next == s + 1) { /* the joined stage's operands change: keep its neighbour's view of them apart */
+                samba_operand *own = samba_arena_alloc(&plan->arena, sizeof(samba_operand) * (size_t)(first->operand_count + 1));
+                if (!own)
+                    return SAMBA_ERROR_MEMORY;
+                memcpy(own, first->operands, sizeof(samba_operand) * (size_t)first->operand_count);
+                first->operands = own;
+            }
+            start += step;
+            last = plan->stages[next];
+            SAMBA_TRY(join(c, first, &last, start));
+        }
+        if (next > s + 1)
+            SAMBA_TRY(rename_stage(c, first, next - s));
+        s = next;
+        kept++;
+    }
+    plan->stage_count = kept;
+    return SAMBA_OK;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * samba_compile: checks its options, runs the passes, checks the plan as the reader will, and writes the PEF and its log. Nothing is
+ * written before everything else has succeeded. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+samba_compile_options samba_compile_defaults(void)
+{
+    return (samba_compile_options){.struct_size = sizeof(samba_compile_options), .grad_accumulation_steps = 1};
+}
+
+samba_status samba_pass_trace(samba_compiler *c)
+{
+    const samba_compile_options *o = c->options;
+    if (o->graph) {
+        SAMBA_TRY(samba_graph_status(o->graph));
+        SAMBA_TRY(samba_graph_rewrite(o->graph, NULL, NULL, &c->traced));
+    } else {
+        SAMBA_TRY(samba_graph_new(c->context, c->name, &c->traced));
+        for (int i = 0; i < o->input_count; i++)
+            SAMBA_TRY(samba_graph_add_input(c->traced, o->inputs[i]));
+        o->model(c->traced, o->model_options);
+        SAMBA_TRY(samba_graph_status(c->traced));
+    }
+    c->graph = c->traced;
+    if (c->traced->sink_count == 0)
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);
+    return SAMBA_OK;
+}
+
+samba_status samba_pass_autodiff(samba_compiler *c)
+{
+    samba_graph *out;
+    if (c->options->inference)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_autodiff(c->graph, c->options->grad_accumulation_steps, &out));
+    samba_compiler_take_graph(c, out);
+    return SAMBA_OK;
+}
+
+static samba_status check_options(samba_context *context, const samba_compile_options *o)
+{
+    if (!o || o->struct_size != sizeof *o)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: options must start from samba_compile_defaults() of this version's header");
+    if (!o->model == !o->graph)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: give either a model function or a graph, not %s", o->model ? "both" : "neither");
+    if (o->grad_accumulation_steps < 1)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is %d, expected 1 or more", o->grad_accumulation_steps);
+    if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
+    for (int i = 0; i < o->optimizer_count; i++)
+        if (o->optimizers[i].struct_size != sizeof(samba_optimizer))
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: optimizer %d must start from samba_sgd() or samba_adamw() of this version's header", i);
+    for (int i = 0; i < o->input_count; i++)
+        if (!o->inputs || !o->inputs[i])
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: input %d of %d is NULL", i, o->input_count);
+    return SAMBA_OK;
+}
+
+static bool plain_name(const char *name)
+{
+    return name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !strchr(name, '/');
+}
+
+static samba_status write_files(samba_compiler *c, char *path, size_t path_size)
+{
+    const samba_compile_options *o = c->options;
+    const char *folder = o->output_folder ? o->output_folder : "out", *name = o->pef_name ? o->pef_name : c->name;
+    if (!plain_name(name))
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'", name);
+    samba_text directory, pef, log_path, log;
+    samba_text_init(&directory, c->context);
+    samba_text_init(&pef, c->context);
+    samba_text_init(&log_path, c->context);
+    samba_text_init(&log, c->context);
+    samba_text_add(&directory, "%s/%s", folder, name);
+    samba_text_add(&pef, "%s/%s/%s.pef", folder, name, name);
+    samba_text_add(&log_path, "%s/%s/%s.pef.log", folder, name, name);
+    samba_status status = directory.status == SAMBA_OK && pef.status == SAMBA_OK && log_path.status == SAMBA_OK ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    if (status == SAMBA_OK && path && (size_t)pef.length >= path_size)
+        status = samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: the PEF's path has %lld bytes, more than the %zu given for it",
+                            (long long)pef.length, path_size);
+    if (status == SAMBA_OK)
+        status = samba_plan_log(c->context, &c->plan, &log);
+    if (status == SAMBA_OK)
+        status = samba_make_directories(c->context, directory.data);
+    if (status == SAMBA_OK)
+        status = samba_pef_write(c->context, &c->plan, pef.data);
+    if (status == SAMBA_OK) {
+        const void *part = log.data;
+        size_t size = (size_t)log.length;
+        status = samba_file_write_atomic(c->context, log_path.data, &part, &size, 1);
+    }
+    if (status == SAMBA_OK && path)
+        memcpy(path, pef.data, (size_t)pef.length + 1);
+    samba_text_clear(&directory);
+    samba_text_clear(&pef);
+    samba_text_clear(&log_path);
+    samba_text_clear(&log);
+    return status;
+}
+
+static samba_status compile(samba_compiler *c, char *path, size_t path_size)
+{
+    samba_plan *plan = &c->plan;
+    SAMBA_TRY(samba_run_passes(c));
+    plan->name = samba_arena_strdup(&plan->arena, c->name);
+    char *text;
+    SAMBA_TRY(samba_graph_print(c->traced, &text));
+    plan->graph_text = samba_arena_strdup(&plan->arena, text);
+    samba_text_free(c->context, text);
+    if (!plan->name || !plan->graph_text)
+        return SAMBA_ERROR_MEMORY;
+    plan->graph_hash = samba_graph_hash(c->traced);
+    plan->ops_signature = samba_ops_signature();
+    plan->inference = c->options->inference;
+    plan->grad_accumulation_steps = c->options->grad_accumulation_steps;
+    SAMBA_TRY(samba_plan_check(c->context, plan));
+    return write_files(c, path, path_size);
+}
+
+static void release(samba_compiler *c)
+{
+    samba_context *x = c->context;
+    samba_plan *p = &c->plan;
+    samba_free(x, p->buffers, sizeof(samba_buffer) * (size_t)c->buffer_capacity);
+    samba_free(x, p->stages, sizeof(samba_stage) * (size_t)c->stage_capacity);
+    samba_free(x, p->tensors, sizeof(samba_plan_tensor) * (size_t)c->tensor_capacity);
+    samba_free(x, p->argins, sizeof(samba_plan_argin) * (size_t)c->argin_capacity);
+    samba_free(x, p->sections, sizeof(samba_plan_section) * (size_t)c->section_capacity);
+    samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->call_capacity);
+    samba_free(x, c->persistent, (size_t)c->persistent_capacity);
+    samba_free(x, c->stage_phase, sizeof(samba_phase) * (size_t)c->stage_phase_capacity);
+    samba_free(x, c->extra_stores, sizeof(samba_extra_store) * (size_t)c->extra_store_capacity);
+    samba_free(x, c->copies, sizeof(samba_copy) * (size_t)c->copy_capacity);
+    samba_plan_free(p);
+    samba_fusion_free(&c->fusion);
+    if (c->graph != c->traced)
+        samba_graph_free(c->graph);
+    samba_graph_free(c->traced);
+    samba_arena_free(&c->arena);
+}
+
+samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
+{
+    SAMBA_TRY(check_options(context, options));
+    samba_compiler c = {.context = context, .options = options};
+    c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";
+    samba_arena_init(&c.arena, context);
+    samba_plan_init(&c.plan, context);
+    samba_status status = compile(&c, path, path_size);
+    release(&c);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The compiler's rooms in the order data walks through them (pipeline.c has the list):
+ *   graph passes      autodiff, optimizer, expand, simplify, remat    graph -> graph
+ *   fusion            fuse.c     nodes -> groups, each of which becomes one stage
+ *   lowering          lower_*.c  groups -> stages (tile programs, contractions, kernels)
+ *   memory            memory.c   values -> buffers -> offsets in one arena
+ *   sections          section.c  stages -> sections and the call schedule
+ * Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena of its own. */
+#ifndef SAMBA_COMPILER_H
+#define SAMBA_COMPILER_H
+
+#include "autodiff/autodiff.h"
+#include "kernels/kernel.h"
+#include "pef/plan.h"
+#include <sambaflow/compile.h>
+
+/* ---- views: a VIEW node as strides over the memory of the node that has memory ---- */
+typedef struct samba_access {
+    samba_ref base;
+    int64_t offset, strides[SAMBA_MAX_RANK]; /* over the viewing node's shape */
+} samba_access;
+
+/* ---- groups ---- */
+typedef enum samba_group_kind { SAMBA_GROUP_TILE, SAMBA_GROUP_CONTRACT, SAMBA_GROUP_KERNEL, SAMBA_GROUP_MOVE } samba_group_kind;
+typedef enum samba_member_role {
+    SAMBA_MEMBER_FULL,    /* one value for each element of the domain */
+    SAMBA_MEMBER_ROW,     /* one for each row */
+    SAMBA_MEMBER_COLLECT, /* known only when the whole group has run: never read inside it */
+    SAMBA_MEMBER_ALIAS    /* a view that only adds or drops dims of size 1, or broadcasts: its source's register serves */
+} samba_member_role;
+
+typedef struct samba_group {
+    samba_group_kind kind;
+    samba_phase phase;
+    int rank; /* domain */
+    int64_t domain[SAMBA_MAX_RANK];
+    int cols; /* trailing domain dims that a row reduction runs over; 0: none does */
+    samba_ref anchor; /* the node that made the group */
+    int plan_rank;    /* CONTRACT: the domain its stage will have, in which every operand must be a view */
+    int64_t plan_shape[SAMBA_MAX_RANK];
+    int64_t member_count, member_capacity;
+    samba_ref *members; /* in order */
+    uint64_t *before;   /* bit set: groups that must have run before this one */
+} samba_group;
+
+typedef struct samba_member { /* per node; group -1: leaf, inline leaf, or a view of memory */
+    int32_t group;
+    uint8_t role;
+    uint8_t stored;               /* somebody outside its group reads it: it has memory */
+    int8_t dims[SAMBA_MAX_RANK];  /* node dim -> domain dim; -1 for size 1 */
+} samba_member;
+
+typedef struct samba_fusion {
+    const samba_graph *graph;
+    samba_arena arena;
+    samba_access *access;  /* per node */
+    samba_member *members; /* per node */
+    samba_group *groups;
+    int64_t group_count, group_capacity, words; /* words of a bit set */
+    int32_t *order; /* groups in the order they run, phase by phase */
+} samba_fusion;
+
+/* fuse.c: forms groups over nodes of phases up to `last` (later ones are ignored: remat asks what forward alone stores). */
+samba_status samba_fuse(const samba_graph *graph, samba_phase last, samba_fusion *fusion);
+void samba_fusion_free(samba_fusion *fusion);
+/* Makes `after` run after `before`; false (nothing done) when that would be a cycle. */
+bool samba_fusion_order(samba_fusion *fusion, int32_t before, int32_t after);
+/* Fills fusion->order. */
+samba_status samba_fusion_schedule(samba_fusion *fusion);
+/* constants, iota and random numbers are computed where they are used and never have memory of their own */
+bool samba_is_inline(const samba_graph *graph, samba_ref ref);
+
+/* access.c */
+samba_status samba_access_all(const samba_graph *graph, samba_access *access);
+bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref); /* all of base, in order */
+
+/* ---- values and where they live ---- */
+typedef struct samba_value_place { /* per node that has memory */
+    int32_t buffer; /* -1: none */
+} samba_value_place;
+
+typedef struct samba_extra_store { /* a member stored to a second place: a sink whose value already has a home */
+    samba_ref value;
+    int32_t buffer;
+} samba_extra_store;
+
+typedef struct samba_copy { /* a sink that needs a stage of its own: value (any view, leaf or constant) -> buffer */
+    samba_ref value;
+    int32_t buffer;
+    samba_phase phase;
+} samba_copy;
+
+typedef struct samba_compiler {
+    samba_context *context;
+    const samba_compile_options *options;
+    const char *name;
+    samba_arena arena;
+    samba_graph *traced; /* as the user's model made it: stored in the PEF */
+    samba_graph *graph;  /* the current one */
+    samba_fusion fusion;
+    int32_t *buffer_of;  /* per node of graph: -1 none */
+    samba_extra_store *extra_stores;
+    int64_t extra_store_count, extra_store_capacity;
+    samba_copy *copies;
+    int64_t copy_count, copy_capacity;
+    /* plan under construction: growing arrays in context memory, moved to the plan's arena at the end */
+    samba_plan plan;
+    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity;
+    uint8_t *persistent; /* per buffer: never shares memory */
+    int64_t persistent_capacity;
+    samba_phase *stage_phase; /* per stage */
+    int64_t stage_phase_capacity;
+} samba_compiler;
+
+/* passes: `run` replaces compiler->graph, or fills the plan */
+typedef samba_status samba_pass_fn(samba_compiler *compiler);
+samba_status samba_pass_trace(samba_compiler *compiler);
+samba_status samba_pass_autodiff(samba_compiler *compiler);
+samba_status samba_pass_optimizer(samba_compiler *compiler);
+samba_status samba_pass_expand(samba_compiler *compiler);
+samba_status samba_pass_simplify(samba_compiler *compiler);
+samba_status samba_pass_remat(samba_compiler *compiler);
+samba_status samba_pass_fuse(samba_compiler *compiler);
+samba_status samba_pass_place(samba_compiler *compiler);
+samba_status samba_pass_lower(samba_compiler *compiler);
+samba_status samba_pass_coalesce(samba_compiler *compiler);
+samba_status samba_pass_memory(samba_compiler *compiler);
+samba_status samba_pass_section(samba_compiler *compiler);
+samba_status samba_run_passes(samba_compiler *compiler); /* pipeline.c */
+
+/* replaces compiler->graph, freeing the old one */
+void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
+
+/* place.c */
+samba_status samba_plan_add_buffer(samba_compiler *compiler, int64_t bytes, bool persistent, int32_t *buffer);
+
+/* lower.c and its families */
+samba_status samba_plan_add_stage(samba_compiler *compiler, samba_phase phase, samba_stage **stage);
+samba_status samba_stage_label(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
+/* lower_tile.c: the group's program; plan_rank and plan_shape as samba_emitter_finish takes them */
+samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape, samba_stage *stage);
+samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy);               /* lower_tile.c */
+samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);                    /* lower_contract.c */
+/* lower_contract.c: a CONTRACT node's contraction but for its buffers, and the domain [batch..., M, N] of what follows on its blocks. */
+samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *contract,
+                                     int *plan_rank, int64_t *plan_shape);
+samba_status samba_lower_kernel(samba_compiler *compiler, int32_t group);                      /* lower_kernel.c */
+samba_status samba_lower_move(samba_compiler *compiler, int32_t group);                        /* lower_move.c */
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From drafts over virtual registers to a stage's program: collapse the domain, sort by level, decide which registers are memory itself
+ * (direct), which live across steps (wide), and share the rest by a linear scan. */
+#include "compiler/emitter.h"
+
+#include <string.h>
+
+void samba_emitter_init(samba_emitter *e, samba_compiler *compiler, int rank, const int64_t *domain, int cols)
+{
+    *e = (samba_emitter){.compiler = compiler, .rank = rank, .cols = cols};
+    samba_arena_init(&e->arena, compiler->context);
+    memcpy(e->domain, domain, sizeof(int64_t) * (size_t)rank);
+}
+
+void samba_emitter_free(samba_emitter *e)
+{
+    samba_context *context = e->compiler->context;
+    samba_free(context, e->registers, sizeof(samba_virtual) * (size_t)e->register_capacity);
+    samba_free(context, e->drafts, sizeof(samba_draft) * (size_t)e->draft_capacity);
+    samba_free(context, e->operands, sizeof(samba_operand) * (size_t)e->operand_capacity);
+    samba_arena_free(&e->arena);
+}
+
+int samba_emitter_operand(samba_emitter *e, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides)
+{
+    samba_operand operand = {.buffer = buffer, .dtype = (int32_t)dtype, .offset = offset};
+    memcpy(operand.strides, strides, sizeof(int64_t) * (size_t)e->rank);
+    if (e->status == SAMBA_OK)
+        e->status = samba_grow(e->compiler->context, (void **)&e->operands, sizeof(samba_operand), &e->operand_capacity, e->operand_count + 1);
+    if (e->status != SAMBA_OK)
+        return -1;
+    e->operands[e->operand_count] = operand;
+    return (int)e->operand_count++;
+}
+
+int samba_emitter_add(samba_emitter *e, samba_tile op, samba_register_class class_, samba_extent extent, int level, int a, int b, int c,
+                      int operand, double immediate)
+{
+    samba_context *context = e->compiler->context;
+    samba_tile_form form = samba_tile_table[op].form;
+    bool result = form != SAMBA_FORM_STORE && form != SAMBA_FORM_COLLECT;
+    if (e->status == SAMBA_OK)
+        e->status = samba_grow(context, (void **)&e->drafts, sizeof(samba_draft), &e->draft_capacity, e->draft_count + 1);
+    if (e->status == SAMBA_OK && result)
+        e->status = samba_grow(context, (void **)&e->registers, sizeof(samba_virtual), &e->register_capacity, e->register_count + 1);
+    if (e->status != SAMBA_OK)
+        return -1;
+    int d = -1;
+    if (result) {
+        d = (int)e->register_count++;
+        int from = form == SAMBA_FORM_REDUCE ? level + 1 : level;
+        e->registers[d] = (samba_virtual){class_, extent, from, level == SAMBA_LEVEL_SETUP};
+    }
+    e->drafts[e->draft_count++] = (samba_draft){op, d, a, b, c, operand, level, immediate};
+    return d;
+}
+
+int samba_emitter_load(samba_emitter *e, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides, samba_extent extent,
+                       int level)
+{
+    bool everywhere_same = true;
+    for (int i = 0; i < e->rank; i++)
+        everywhere_same = everywhere_same && strides[i] == 0;
+    int operand = samba_emitter_operand(e, buffer, dtype, offset, strides);
+    return samba_emitter_add(e, SAMBA_TILE_load, samba_class_of(dtype), extent, everywhere_same ? SAMBA_LEVEL_SETUP : level, -1, -1, -1,
+                             operand, 0);
+}
+
+void samba_emitter_store(samba_emitter *e, int reg, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides)
+{
+    if (reg < 0 || e->status != SAMBA_OK)
+        return;
+    int operand = samba_emitter_operand(e, buffer, dtype, offset, strides);
+    int level = e->registers[reg].fixed ? 0 : e->registers[reg].level;
+    samba_emitter_add(e, SAMBA_TILE_store, 0, e->registers[reg].extent, level, reg, -1, -1, operand, 0);
+}
+
+/* ---- the domain ---- */
+
+/* IOTA's dim as strides, so that collapsing sees it like any operand. */
+static void iota_strides(const samba_emitter *e, const samba_draft *draft, int64_t *strides)
+{
+    memset(strides, 0, sizeof(int64_t) * SAMBA_MAX_RANK);
+    if ((int)draft->immediate < e->rank)
+        strides[(int)draft->immediate] = 1;
+}
+
+static bool mergeable(const samba_emitter *e, int i, int j) /* j: the next dim inwards that is not 1 */
+{
+    for (int64_t o = 0; o < e->operand_count; o++)
+        if (e->operands[o].strides[i] != e->operands[o].strides[j] * e->domain[j])
+            return false;
+    for (int64_t d = 0; d < e->draft_count; d++)
+        if (e->drafts[d].op == SAMBA_TILE_iota && ((int)e->drafts[d].immediate == i || (int)e->drafts[d].immediate == j))
+            return false;
+    return true;
+}
+
+/* Groups the domain's dims into plan dims: shape of each. With row reductions the last plan dim is exactly the reduced ones. */
+static int collapse(const samba_emitter *e, int64_t *shape)
+{
+    int64_t reversed[SAMBA_MAX_RANK];
+    int count = 0, inner = -1, row_dims = e->rank - e->cols;
+    if (e->cols > 0) {
+        reversed[count] = 1;
+        for (int i = e->rank - 1; i >= row_dims; i--)
+            reversed[count] *= e->domain[i];
+        count = 1;
+    }
+    for (int i = row_dims - 1; i >= 0; i--) {
+        if (e->domain[i] == 1)
+            continue;
+        if (inner >= 0 && mergeable(e, i, inner))
+            reversed[count - 1] *= e->domain[i];
+        else
+            reversed[count++] = e->domain[i];
+        inner = i;
+    }
+    if (count == 0)
+        reversed[count++] = 1;
+    for (int i = 0; i < count; i++)
+        shape[i] = reversed[count - 1 - i];
+    return count;
+}
+
+static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t *plan_shape)
+{
+    samba_context *context = e->compiler->context;
+    int64_t strides[SAMBA_MAX_RANK] = {0};
+    for (int64_t o = 0; o < e->operand_count; o++) {
+        memset(strides, 0, sizeof strides);
+        if (!samba_shape_view_strides(e->rank, e->domain, e->operands[o].strides, plan_rank, plan_shape, strides))
+            return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: an operand's strides do not fit its stage's domain");
+        for (int i = 0; i < SAMBA_MAX_RANK; i++)
+            e->operands[o].strides[i] = i < plan_rank && plan_shape[i] != 1 ? strides[i] : 0;
+    }
+    for (int64_t d = 0; d < e->draft_count; d++) {
+        if (e->drafts[d].op != SAMBA_TILE_iota)
+            continue;
+        int64_t unit[SAMBA_MAX_RANK];
+        iota_strides(e, &e->drafts[d], unit);
+        int at = plan_rank - 1, ones = 0;
+        if (!samba_shape_view_strides(e->rank, e->domain, unit, plan_rank, plan_shape, strides))
+            return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: a coordinate's dim is not a dim of its stage");
+        for (int i = 0; i < plan_rank; i++)
+            if (plan_shape[i] != 1 && strides[i] != 0) {
+                at = i;
+                ones++;
+            }
+        if (ones > 1)
+            return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: a coordinate's dim is split by its stage");
+        e->drafts[d].immediate = at;
+    }
+    return SAMBA_OK;
+}
+
+/* ---- registers ---- */
+typedef struct allocation {
+    samba_emitter *e;
+    int *order;        /* drafts by level */
+    int *defined;      /* per virtual register: position of its instruction */
+    int *last;         /* position of the last that reads it */
+    int *physical;     /* per virtual register */
+    bool *wide;
+    int16_t *direct;
+    int count;
+} allocation;
+
+static bool natural(samba_register_class class_, int32_t dtype)
+{
+    return (class_ == SAMBA_F32 && dtype == SAMBA_FLOAT32) || (class_ == SAMBA_F64 && dtype == SAMBA_FLOAT64) ||
+           (class_ == SAMBA_I64 && dtype == SAMBA_INT64);
+}
+
+/* Memory may stand for a register where no other access to that memory comes between. */
+static void choose_direct(allocation *a)
+{
+    samba_emitter *e = a->e;
+    for (int p = 0; p < a->count; p++) { /* stores: the result is computed in place */
+        const samba_draft *s = &e->drafts[a->order[p]];
+        if (s->op != SAMBA_TILE_store)
+            continue;
+        int r = s->a, from = a->defined[r];
+        samba_tile_form maker = samba_tile_table[e->drafts[a->order[from]].op].form;
+        const samba_operand *to = &e->operands[s->operand];
+        bool fine = a->direct[r] < 0 && !a->wide[r] && !e->registers[r].fixed && natural(e->registers[r].class_, to->dtype) &&
+                    maker != SAMBA_FORM_LOAD && maker != SAMBA_FORM_BLOCK && maker != SAMBA_FORM_REDUCE && maker != SAMBA_FORM_SPREAD;
+        for (int q = from; q < a->count && fine; q++) {
+            const samba_draft *l = &e->drafts[a->order[q]];
+            fine = !(l->op == SAMBA_TILE_load && e->operands[l->operand].buffer == to->buffer) &&
+                   !(l->op == SAMBA_TILE_store && l != s && e->operands[l->operand].buffer == to->buffer);
+        }
+        if (fine)
+            a->direct[r] = (int16_t)s->operand;
+    }
+    for (int p = 0; p < a->count; p++) { /* loads: memory is read where it lies */
+        const samba_draft *l = &e->drafts[a->order[p]];
+        if (l->op != SAMBA_TILE_load || e->registers[l->d].fixed || a->wide[l->d] || !natural(e->registers[l->d].class_, e->operands[l->operand].dtype))
+            continue;
+        bool fine = true;
+        for (int q = 0; q < a->count && fine; q++) {
+            const samba_draft *s = &e->drafts[a->order[q]];
+            if (s->op != SAMBA_TILE_store || e->operands[s->operand].buffer != e->operands[l->operand].buffer)
+                continue;
+            int written = a->direct[s->a] == s->operand ? a->defined[s->a] : q;
+            fine = written >= a->last[l->d];
+        }
+        if (fine)
+            a->direct[l->d] = (int16_t)l->operand;
+    }
+}
+
+static samba_status allocate(allocation *a, samba_program *program, samba_arena *arena)
+{
+    samba_emitter *e = a->e;
+    program->registers = samba_arena_alloc(arena, sizeof(samba_register) * (size_t)(e->register_count + 1));
+    int *free_after = samba_arena_alloc(&e->arena, sizeof(int) * (size_t)(e->register_count + 1)); /* per physical; -1: never again */
+    if (!program->registers || !free_after)
+        return SAMBA_ERROR_MEMORY;
+    for (int p = 0; p < a->count; p++) {
+        const samba_draft *draft = &e->drafts[a->order[p]];
+        if (draft->d < 0)
+            continue;
+        const samba_virtual *v = &e->registers[draft->d];
+        bool shared = v->extent == SAMBA_FULL && !v->fixed && !a->wide[draft->d] && a->direct[draft->d] < 0;
+        int pick = -1;
+        for (int r = 0; r < program->register_count && shared && pick < 0; r++)
+            if (program->registers[r].class_ == v->class_ && free_after[r] >= 0 && free_after[r] < p)
+                pick = r;
+        if (pick < 0) {
+            pick = program->register_count++;
+            program->registers[pick] =
+                (samba_register){(uint8_t)v->class_, (uint8_t)v->extent, (uint8_t)a->wide[draft->d], a->direct[draft->d]};
+        }
+        free_after[pick] = shared ? a->last[draft->d] : -1;
+        a->physical[draft->d] = pick;
+    }
+    return SAMBA_OK;
+}
+
+static int16_t physical(const allocation *a, int r) { return r < 0 ? -1 : (int16_t)a->physical[r]; }
+
+static samba_status write_program(samba_emitter *e, samba_program *program, samba_arena *arena)
+{
+    int count = (int)e->draft_count;
+    size_t registers = (size_t)e->register_count + 1;
+    allocation a = {.e = e, .count = count};
+    a.order = samba_arena_alloc(&e->arena, sizeof(int) * (size_t)(count + 1));
+    a.defined = samba_arena_alloc(&e->arena, sizeof(int) * registers);
+    a.last = samba_arena_alloc(&e->arena, sizeof(int) * registers);
+    a.physical = samba_arena_alloc(&e->arena, sizeof(int) * registers);
+    a.wide = samba_arena_alloc(&e->arena, registers);
+    a.direct = samba_arena_alloc(&e->arena, sizeof(int16_t) * registers);
+    program->instructions = samba_arena_alloc(arena, sizeof(samba_instruction) * (size_t)(count + 1));
+    program->steps = samba_arena_alloc(arena, sizeof(samba_step) * (size_t)(count + 1));
+    if (!a.order || !a.defined || !a.last || !a.physical || !a.wide || !a.direct || !program->instructions || !program->steps)
+        return SAMBA_ERROR_MEMORY;
+    for (int i = 0; i < count; i++) { /* stable insertion by level: drafts come nearly sorted */
+        int k = i;
+        for (; k > 0 && e->drafts[a.order[k - 1]].level > e->drafts[i].level; k--)
+            a.order[k] = a.order[k - 1];
+        a.order[k] = i;
+    }
+    for (int64_t r = 0; r < e->register_count; r++)
+        a.direct[r] = -1;
+    for (int p = 0; p < count; p++) {
+        const samba_draft *draft = &e->drafts[a.order[p]];
+        const int sources[3] = {draft->a, draft->b, draft->c};
+        if (draft->d >= 0)
+            a.defined[draft->d] = a.last[draft->d] = p;
+        for (int s = 0; s < 3; s++) {
+            if (sources[s] < 0)
+                continue;
+            const samba_virtual *v = &e->registers[sources[s]];
+            a.last[sources[s]] = p;
+            if (v->extent == SAMBA_FULL && !v->fixed && v->level != draft->level)
+                a.wide[sources[s]] = true;
+        }
+    }
+    choose_direct(&a);
+    SAMBA_TRY(allocate(&a, program, arena));
+    program->instruction_count = count;
+    for (int p = 0; p < count; p++) {
+        const samba_draft *draft = &e->drafts[a.order[p]];
+        program->instructions[p] = (samba_instruction){(uint16_t)draft->op, physical(&a, draft->d), physical(&a, draft->a), physical(&a, draft->b),
+                                                       physical(&a, draft->c), (int16_t)draft->operand, draft->immediate};
+        if (draft->level == SAMBA_LEVEL_SETUP) {
+            program->setup = p + 1;
+            continue;
+        }
+        if (p == program->setup || draft->level != e->drafts[a.order[p - 1]].level)
+            program->steps[program->step_count++] = (samba_step){p, p, draft->level % 2 == 0};
+        program->steps[program->step_count - 1].end = p + 1;
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_emitter_finish(samba_emitter *e, int plan_rank, const int64_t *plan_shape, samba_stage *stage)
+{
+    SAMBA_TRY(e->status);
+    if (e->draft_count > INT16_MAX || e->operand_count > INT16_MAX || e->register_count > INT16_MAX)
+        return samba_fail(e->compiler->context, SAMBA_ERROR_INTERNAL, "lowering: a stage of %lld instructions is too long",
+                          (long long)e->draft_count);
+    samba_arena *arena = &e->compiler->plan.arena;
+    int64_t collapsed[SAMBA_MAX_RANK];
+    if (plan_rank == 0) {
+        plan_rank = collapse(e, collapsed);
+        plan_shape = collapsed;
+    }
+    SAMBA_TRY(view_operands(e, plan_rank, plan_shape));
+    stage->rank = plan_rank;
+    memcpy(stage->domain, plan_shape, sizeof(int64_t) * (size_t)plan_rank);
+    SAMBA_TRY(write_program(e, &stage->program, arena));
+    stage->operand_count = (int32_t)e->operand_count;
+    stage->operands = samba_arena_alloc(arena, sizeof(samba_operand) * (size_t)(e->operand_count + 1));
+    if (!stage->operands)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t o = 0; o < e->operand_count; o++) {
+        stage->operands[o] = e->operands[o];
+        int64_t bytes = (int64_t)samba_dtype_size((samba_dtype)e->operands[o].dtype);
+        for (int i = 0; i < plan_rank; i++)
+            if (e->operands[o].strides[i] != 0)
+                bytes *= plan_shape[i];
+        if (e->operands[o].buffer >= 0)
+            stage->bytes += bytes;
+    }
+    return SAMBA_OK;
+}

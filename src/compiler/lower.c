@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups to stages, in the order fusion found; after the last group of a phase come the copies that its sinks still need. Each kind of group
+ * has a file of its own: lower_tile.c, lower_contract.c, lower_kernel.c, lower_move.c.
+ *
+ * Needs: groups in order, buffers. Gives: stages with their phases. Breaks nothing. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+#define LABEL_OPS 10 /* operators a stage's name lists before it says "..." */
+
+samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_stage **stage)
+{
+    samba_plan *plan = &c->plan;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->stage_capacity, plan->stage_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_phase, sizeof(samba_phase), &c->stage_phase_capacity, plan->stage_count + 1));
+    c->stage_phase[plan->stage_count] = phase;
+    *stage = &plan->stages[plan->stage_count++];
+    memset(*stage, 0, sizeof **stage);
+    return SAMBA_OK;
+}
+
+/* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes. */
+samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samba_stage *stage)
+{
+    samba_text text;
+    samba_text_init(&text, c->context);
+    const char *scope = "";
+    for (int64_t m = 0; m < group->member_count && !scope[0]; m++)
+        scope = samba_graph_name_at(c->graph, samba_node_at(c->graph, group->members[m])->scope);
+    if (scope[0])
+        samba_text_add(&text, "%s:", scope);
+    for (int64_t m = 0; m < group->member_count && m < LABEL_OPS; m++)
+        samba_text_add(&text, "%s%s", text.length ? " " : "", samba_ops[samba_node_at(c->graph, group->members[m])->op].name);
+    if (group->member_count > LABEL_OPS)
+        samba_text_add(&text, " ...");
+    samba_status status = text.status;
+    if (status == SAMBA_OK) {
+        stage->name = samba_arena_strdup(&c->plan.arena, text.data);
+        status = stage->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    }
+    samba_text_clear(&text);
+    return status;
+}
+
+static samba_status lower_group(samba_compiler *c, int32_t index)
+{
+    const samba_group *group = &c->fusion.groups[index];
+    switch (group->kind) {
+    case SAMBA_GROUP_CONTRACT:
+        return samba_lower_contract(c, index);
+    case SAMBA_GROUP_KERNEL:
+        return samba_lower_kernel(c, index);
+    case SAMBA_GROUP_MOVE:
+        return samba_lower_move(c, index);
+    case SAMBA_GROUP_TILE:
+        break;
+    }
+    samba_stage *stage;
+    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
+    stage->kind = SAMBA_STAGE_TILE;
+    SAMBA_TRY(samba_stage_label(c, group, stage));
+    return samba_lower_program(c, index, 0, NULL, stage);
+}
+
+samba_status samba_pass_lower(samba_compiler *c)
+{
+    samba_fusion *f = &c->fusion;
+    int64_t at = 0;
+    for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++) {
+        for (; at < f->group_count && f->groups[f->order[at]].phase == (samba_phase)phase; at++)
+            SAMBA_TRY(lower_group(c, f->order[at]));
+        for (int64_t i = 0; i < c->copy_count; i++)
+            if (c->copies[i].phase == (samba_phase)phase)
+                SAMBA_TRY(samba_lower_copy(c, &c->copies[i]));
+    }
+    return SAMBA_OK;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products and convolutions as one kind of stage: C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], operands strided
+ * or seen through windows (stage.h). What follows in the group is the program that runs on each finished block.
+ *
+ *   matmul               batch..., M x N over K; a batch that only A has, in one stride, joins M
+ *   conv2d               image, group: channels x pixels over (in channel, kernel); B is x through a window
+ *   conv2d_input_grad    image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed window
+ *   conv2d_weight_grad   group: channels x (in channel, kernel) over (image, out pixel); B is x through a window */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+static void set(int32_t *rank, int64_t *sizes, int count, const int64_t *values)
+{
+    *rank = count;
+    for (int i = 0; i < count; i++)
+        sizes[i] = values[i];
+}
+
+/* ---- matmul ---- */
+
+/* The shape of all operators here: a graph and its views, not the compiler, so that fusion can ask before anything is lowered. */
+static samba_status matmul(const samba_graph *g, const samba_access *access, const samba_node *node, samba_contract *t)
+{
+    const samba_node *a = samba_node_at(g, node->inputs[0]), *b = samba_node_at(g, node->inputs[1]);
+    const samba_access *at_a = &access[node->inputs[0]], *at_b = &access[node->inputs[1]];
+    int batch = node->rank - 2;
+    int64_t sizes[SAMBA_MAX_RANK], stride_a[SAMBA_MAX_RANK], stride_b[SAMBA_MAX_RANK];
+    int count = 0;
+    for (int i = 0; i < batch; i++) {
+        int ia = i - (node->rank - a->rank), ib = i - (node->rank - b->rank);
+        int64_t sa = ia >= 0 && a->shape[ia] != 1 ? at_a->strides[ia] : 0, sb = ib >= 0 && b->shape[ib] != 1 ? at_b->strides[ib] : 0;
+        if (node->shape[i] == 1)
+            continue;
+        if (count > 0 && stride_a[count - 1] == sa * node->shape[i] && stride_b[count - 1] == sb * node->shape[i]) {
+            sizes[count - 1] *= node->shape[i];
+            stride_a[count - 1] = sa;
+            stride_b[count - 1] = sb;
+            continue;
+        }
+        sizes[count] = node->shape[i];
+        stride_a[count] = sa;
+        stride_b[count++] = sb;
+    }
+    if (count > SAMBA_CONTRACT_RANK)
+        return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
+                          "matmul: %d batch dims that no common stride joins, at most %d are supported: make the operands contiguous first", count,
+                          SAMBA_CONTRACT_RANK);
+    *t = (samba_contract){.batch_rank = count, .m_rank = 1, .n_rank = 1, .k_rank = 1};
+    for (int i = 0; i < count; i++) {
+        t->batch[i] = sizes[i];
+        t->a.batch[i] = stride_a[i];
+        t->b.batch[i] = stride_b[i];
+    }
+    t->m[0] = node->shape[node->rank - 2];
+    t->n[0] = node->shape[node->rank - 1];
+    t->k[0] = a->shape[a->rank - 1];
+    t->a.own[0] = a->shape[a->rank - 2] == 1 ? 0 : at_a->strides[a->rank - 2];
+    t->a.inner[0] = at_a->strides[a->rank - 1];
+    t->b.own[0] = at_b->strides[b->rank - 1];
+    t->b.inner[0] = at_b->strides[b->rank - 2];
+    /* B the same for the innermost batch dim, and A's rows go on where the batch ends: more rows instead */
+    while (t->batch_rank > 0 && t->b.batch[t->batch_rank - 1] == 0 && (t->m[0] == 1 || t->a.batch[t->batch_rank - 1] == t->a.own[0] * t->m[0])) {
+        int last = t->batch_rank - 1;
+        if (t->m[0] == 1)
+            t->a.own[0] = t->a.batch[last];
+        t->m[0] *= t->batch[last];
+        t->batch_rank--;
+        t->batch[last] = t->a.batch[last] = 0;
+    }
+    return SAMBA_OK;
+}
+
+/* ---- convolutions ---- */
+typedef struct geometry {
+    int64_t images, groups, in, out; /* channels of one group */
+    int64_t size[2], result[2], kernel[2], stride[2], padding[2], dilation[2];
+} geometry;
+
+static geometry describe(const samba_attrs_conv2d *attrs, const int64_t *x, const int64_t *w, const int64_t *y)
+{
+    geometry g = {.images = x[0], .groups = attrs->groups, .in = x[1] / attrs->groups, .out = w[0] / attrs->groups};
+    for (int i = 0; i < 2; i++) {
+        g.size[i] = x[2 + i];
+        g.result[i] = y[2 + i];
+        g.kernel[i] = w[2 + i];
+        g.stride[i] = attrs->stride.at[i];
+        g.padding[i] = attrs->padding.at[i];
+        g.dilation[i] = attrs->dilation.at[i];
+    }
+    return g;
+}
+
+/* One window per image dim: own index `o`, inner index `k` (positions in the factor's own and inner dims). */
+static void windows(samba_factor *f, const int64_t *strides, const int64_t *limit, const int64_t *base, const int64_t *own, const int64_t *inner,
+                    int64_t in_dilation0, int64_t in_dilation1, int own_at, int inner_at)
+{
+    int64_t in_dilation[2] = {in_dilation0, in_dilation1};
+    f->window_count = 2;
+    for (int i = 0; i < 2; i++) {
+        samba_window *w = &f->windows[i];
+        *w = (samba_window){.base = base[i], .limit = limit[i], .dilation = in_dilation[i], .stride = strides[2 + i]};
+        w->own[own_at + i] = own[i];
+        w->inner[inner_at + i] = inner[i];
+    }
+}
+
+static void conv2d(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
+{
+    samba_ref x = node->inputs[0], w = node->inputs[1];
+    geometry g = describe(&node->attrs->conv2d, samba_node_at(graph, x)->shape, samba_node_at(graph, w)->shape, node->shape);
+    const int64_t *sx = access[x].strides, *sw = access[w].strides, ones[2] = {1, 1};
+    set(&t->batch_rank, t->batch, 2, (int64_t[]){g.images, g.groups});
+    set(&t->m_rank, t->m, 1, &g.out);
+    set(&t->n_rank, t->n, 2, g.result);
+    set(&t->k_rank, t->k, 3, (int64_t[]){g.in, g.kernel[0], g.kernel[1]});
+    t->a.batch[1] = g.out * sw[0];
+    t->a.own[0] = sw[0];
+    t->a.inner[0] = sw[1], t->a.inner[1] = sw[2], t->a.inner[2] = sw[3];
+    t->b.batch[0] = sx[0], t->b.batch[1] = g.in * sx[1];
+    t->b.inner[0] = sx[1];
+    int64_t base[2] = {-g.padding[0], -g.padding[1]};
+    windows(&t->b, sx, g.size, base, g.stride, g.dilation, ones[0], ones[1], 0, 1);
+}
+
+/* dx[i] = sum over o, k with o*stride - padding + k*dilation = i: coordinate i + padding - k*dilation in a dy spread by stride. */
+static void input_grad(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
+{
+    samba_ref w = node->inputs[0], dy = node->inputs[1];
+    geometry g = describe(&node->attrs->conv2d, node->shape, samba_node_at(graph, w)->shape, samba_node_at(graph, dy)->shape);
+    const int64_t *sy = access[dy].strides, *sw = access[w].strides, ones[2] = {1, 1};
+    set(&t->batch_rank, t->batch, 2, (int64_t[]){g.images, g.groups});
+    set(&t->m_rank, t->m, 1, &g.in);
+    set(&t->n_rank, t->n, 2, g.size);
+    set(&t->k_rank, t->k, 3, (int64_t[]){g.out, g.kernel[0], g.kernel[1]});
+    t->a.batch[1] = g.out * sw[0];
+    t->a.own[0] = sw[1];
+    t->a.inner[0] = sw[0], t->a.inner[1] = sw[2], t->a.inner[2] = sw[3];
+    t->b.batch[0] = sy[0], t->b.batch[1] = g.out * sy[1];
+    t->b.inner[0] = sy[1];
+    int64_t back[2] = {-g.dilation[0], -g.dilation[1]};
+    windows(&t->b, sy, g.result, g.padding, ones, back, g.stride[0], g.stride[1], 0, 1);
+}
+
+static void weight_grad(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
+{
+    samba_ref x = node->inputs[0], dy = node->inputs[1];
+    geometry g = describe(&node->attrs->conv2d, samba_node_at(graph, x)->shape, node->shape, samba_node_at(graph, dy)->shape);
+    const int64_t *sx = access[x].strides, *sy = access[dy].strides;
+    set(&t->batch_rank, t->batch, 1, &g.groups);
+    set(&t->m_rank, t->m, 1, &g.out);
+    set(&t->n_rank, t->n, 3, (int64_t[]){g.in, g.kernel[0], g.kernel[1]});
+    set(&t->k_rank, t->k, 3, (int64_t[]){g.images, g.result[0], g.result[1]});
+    t->a.batch[0] = g.out * sy[1];
+    t->a.own[0] = sy[1];
+    t->a.inner[0] = sy[0], t->a.inner[1] = sy[2], t->a.inner[2] = sy[3];
+    t->b.batch[0] = g.in * sx[1];
+    t->b.own[0] = sx[1];
+    t->b.inner[0] = sx[0];
+    int64_t base[2] = {-g.padding[0], -g.padding[1]};
+    windows(&t->b, sx, g.size, base, g.dilation, g.stride, 1, 1, 1, 1);
+}
+
+static int64_t product(int count, const int64_t *sizes)
+{
+    int64_t result = 1;
+    for (int i = 0; i < count; i++)
+        result *= sizes[i];
+    return result;
+}
+
+samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *t, int *plan_rank,
+                                     int64_t *plan_shape)
+{
+    const samba_node *node = samba_node_at(graph, anchor);
+    *t = (samba_contract){0};
+    if (node->op == SAMBA_OP_matmul)
+        SAMBA_TRY(matmul(graph, access, node, t));
+    else if (node->op == SAMBA_OP_conv2d)
+        conv2d(graph, access, node, t);
+    else if (node->op == SAMBA_OP_conv2d_input_grad)
+        input_grad(graph, access, node, t);
+    else
+        weight_grad(graph, access, node, t);
+    *plan_rank = t->batch_rank + 2;
+    for (int i = 0; i < t->batch_rank; i++)
+        plan_shape[i] = t->batch[i];
+    plan_shape[t->batch_rank] = product(t->m_rank, t->m);
+    plan_shape[t->batch_rank + 1] = product(t->n_rank, t->n);
+    return SAMBA_OK;
+}
+
+static void factor_base(const samba_compiler *c, samba_ref ref, samba_factor *factor)
+{
+    const samba_access *access = &c->fusion.access[ref];
+    factor->buffer = c->buffer_of[access->base];
+    factor->dtype = samba_node_at(c->graph, ref)->dtype;
+    factor->offset = access->offset;
+}
+
+static bool loops_or_reduces(const samba_program *program)
+{
+    int loops = 0;
+    for (int s = 0; s < program->step_count; s++)
+        loops += program->steps[s].loop;
+    bool reduces = false;
+    for (int i = 0; i < program->instruction_count; i++)
+        reduces = reduces || samba_tile_table[program->instructions[i].op].form == SAMBA_FORM_REDUCE;
+    return loops > 1 || reduces;
+}
+
+samba_status samba_lower_contract(samba_compiler *c, int32_t index)
+{
+    const samba_group *group = &c->fusion.groups[index];
+    const samba_node *node = samba_node_at(c->graph, group->anchor);
+    samba_contract contract;
+    int plan_rank;
+    int64_t plan_shape[SAMBA_MAX_RANK];
+    SAMBA_TRY(samba_contract_describe(c->graph, c->fusion.access, group->anchor, &contract, &plan_rank, plan_shape));
+    /* (dy, w), (x, w), (x, dy): in the convolution stages A is the weight or dy, B what the window sees */
+    bool swapped = node->op == SAMBA_OP_conv2d || node->op == SAMBA_OP_conv2d_weight_grad;
+    factor_base(c, node->inputs[swapped ? 1 : 0], &contract.a);
+    factor_base(c, node->inputs[swapped ? 0 : 1], &contract.b);
+    contract.class_ = (int32_t)samba_class_of((samba_dtype)node->dtype);
+    samba_stage *stage;
+    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
+    stage->kind = SAMBA_STAGE_CONTRACT;
+    stage->contract = contract;
+    SAMBA_TRY(samba_stage_label(c, group, stage));
+    SAMBA_TRY(samba_lower_program(c, index, plan_rank, plan_shape, stage));
+    stage->contract.whole_rows = loops_or_reduces(&stage->program);
+    for (int i = 0; i < 2; i++) {
+        const samba_node *input = samba_node_at(c->graph, node->inputs[i]);
+        stage->bytes += product(input->rank, input->shape) * (int64_t)samba_dtype_size((samba_dtype)input->dtype);
+    }
+    return SAMBA_OK;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators with a kernel of their own: pooling and embedding. Their operands are contiguous; a view that is not is copied first. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+/* The buffer that holds a value's elements in order, from a given element on; copies views that do not. */
+static samba_status contiguous(samba_compiler *c, samba_ref ref, samba_phase phase, samba_operand *operand)
+{
+    const samba_node *node = samba_node_at(c->graph, ref);
+    const samba_access *access = &c->fusion.access[ref];
+    *operand = (samba_operand){.buffer = c->buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    int64_t own[SAMBA_MAX_RANK], numel;
+    samba_shape_contiguous_strides(node->rank, node->shape, own);
+    bool in_order = true;
+    for (int i = 0; i < node->rank; i++)
+        in_order = in_order && (node->shape[i] == 1 || own[i] == access->strides[i]);
+    if (in_order || !samba_shape_numel(node->rank, node->shape, &numel))
+        return SAMBA_OK;
+    SAMBA_TRY(samba_plan_add_buffer(c, numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype), false, &operand->buffer));
+    operand->offset = 0;
+    return samba_lower_copy(c, &(samba_copy){ref, operand->buffer, phase});
+}
+
+static samba_status add(samba_compiler *c, const samba_group *group, samba_stage_kind kind, int count, const samba_ref *inputs, samba_stage **stage)
+{
+    samba_operand *operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * (size_t)(count + 1));
+    if (!operands)
+        return SAMBA_ERROR_MEMORY;
+    for (int i = 0; i < count; i++)
+        SAMBA_TRY(contiguous(c, inputs[i], group->phase, &operands[i]));
+    const samba_node *node = samba_node_at(c->graph, group->anchor);
+    operands[count] = (samba_operand){.buffer = c->buffer_of[group->anchor], .dtype = node->dtype};
+    SAMBA_TRY(samba_plan_add_stage(c, group->phase, stage));
+    (*stage)->kind = (int32_t)kind;
+    (*stage)->operands = operands;
+    (*stage)->operand_count = count + 1;
+    SAMBA_TRY(samba_stage_label(c, group, *stage));
+    const samba_node *sources[3] = {0};
+    for (int i = 0; i < node->arity; i++) {
+        sources[i] = samba_node_at(c->graph, node->inputs[i]);
+        int64_t numel = 0;
+        samba_shape_numel(sources[i]->rank, sources[i]->shape, &numel);
+        (*stage)->bytes += numel * (int64_t)samba_dtype_size((samba_dtype)sources[i]->dtype);
+    }
+    int64_t numel = 0;
+    samba_shape_numel(node->rank, node->shape, &numel);
+    (*stage)->bytes += numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
+    (*stage)->flops = samba_ops[node->op].flops(node, sources);
+    return SAMBA_OK;
+}
+
+static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, const int64_t *y)
+{
+    const samba_attrs_pool2d *attrs = &node->attrs->pool2d;
+    samba_pool pool = {.planes = 1, .h = x[x_rank - 2], .w = x[x_rank - 1], .oh = y[x_rank - 2], .ow = y[x_rank - 1]};
+    pool.count_include_pad = (int32_t)attrs->count_include_pad;
+    for (int i = 0; i < x_rank - 2; i++)
+        pool.planes *= x[i];
+    for (int i = 0; i < 2; i++) {
+        pool.kernel[i] = attrs->kernel.at[i];
+        pool.stride[i] = attrs->stride.at[i];
+        pool.padding[i] = attrs->padding.at[i];
+        pool.dilation[i] = attrs->dilation.count > i ? attrs->dilation.at[i] : 1;
+    }
+    return pool;
+}
+
+samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
+{
+    const samba_group *group = &c->fusion.groups[index];
+    const samba_node *node = samba_node_at(c->graph, group->anchor);
+    samba_stage *stage;
+    switch (node->op) {
+    case SAMBA_OP_max_pool2d: case SAMBA_OP_avg_pool2d: {
+        SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
+        const samba_node *x = samba_node_at(c->graph, node->inputs[0]);
+        stage->pool = pool_of(node, x->shape, x->rank, node->shape);
+        stage->pool.average = node->op == SAMBA_OP_avg_pool2d;
+        return SAMBA_OK;
+    }
+    case SAMBA_OP_max_pool2d_grad: case SAMBA_OP_avg_pool2d_grad: {
+        SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, node->arity, node->inputs, &stage));
+        const samba_node *dy = samba_node_at(c->graph, node->inputs[node->arity - 1]);
+        stage->pool = pool_of(node, node->shape, node->rank, dy->shape);
+        stage->pool.average = node->op == SAMBA_OP_avg_pool2d_grad;
+        stage->pool.gradient = 1;
+        return SAMBA_OK;
+    }
+    case SAMBA_OP_embedding: {
+        SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs, &stage));
+        const samba_node *table = samba_node_at(c->graph, node->inputs[0]), *rows = samba_node_at(c->graph, node->inputs[1]);
+        stage->gather = (samba_gather){.width = table->shape[1], .table_rows = table->shape[0]};
+        samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
+        return SAMBA_OK;
+    }
+    case SAMBA_OP_embedding_grad: {
+        SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs, &stage));
+        const samba_node *rows = samba_node_at(c->graph, node->inputs[0]);
+        stage->gather = (samba_gather){.scatter = 1, .width = node->shape[1], .table_rows = node->shape[0]};
+        samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
+        return SAMBA_OK;
+    }
+    default:
+        return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
+    }
+}

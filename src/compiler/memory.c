@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One arena for everything: first what lasts (parameters, gradients, optimizer state, inputs, outputs, hyperparameters), then
+ * intermediates, which share memory where their lives (first to last stage that touches them) do not meet. Parameters, gradients and each kind of
+ * optimizer state lie in the same order without gaps but alignment, so that an update of many tensors is one pass over memory.
+ *
+ * Values made in GRADNORM or later and read in another phase last too: a caller may run sections one by one, with others between.
+ * Needs: stages. Gives: offsets, the memory figures. Breaks nothing. */
+#include "compiler/compiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct life {
+    int32_t buffer, first, last; /* stages; first > last: never touched */
+    int64_t bytes, offset;
+} life;
+
+static int64_t aligned(int64_t bytes) { return (bytes + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT; }
+
+static void touch(life *lives, int32_t buffer, int32_t stage)
+{
+    if (buffer < 0)
+        return;
+    if (lives[buffer].first > stage)
+        lives[buffer].first = stage;
+    if (lives[buffer].last < stage)
+        lives[buffer].last = stage;
+}
+
+static void measure_lives(const samba_plan *plan, life *lives)
+{
+    for (int32_t b = 0; b < plan->buffer_count; b++)
+        lives[b] = (life){b, INT32_MAX, -1, plan->buffers[b].bytes, -1};
+    for (int32_t s = 0; s < plan->stage_count; s++) {
+        const samba_stage *stage = &plan->stages[s];
+        for (int32_t o = 0; o < stage->operand_count; o++)
+            touch(lives, stage->operands[o].buffer, s);
+        if (stage->kind == SAMBA_STAGE_CONTRACT) {
+            touch(lives, stage->contract.a.buffer, s);
+            touch(lives, stage->contract.b.buffer, s);
+        }
+    }
+}
+
+/* Tensors in the order they lie in memory: by kind, state by what follows its last '.', then as they were made. */
+static int tensor_order(const void *left, const void *right)
+{
+    const samba_plan_tensor *const *a = left, *const *b = right;
+    static const int rank_of_kind[] = {[SAMBA_KIND_INPUT] = 3, [SAMBA_KIND_PARAMETER] = 0, [SAMBA_KIND_BUFFER] = 2, [SAMBA_KIND_GRADIENT] = 1, [SAMBA_KIND_OUTPUT] = 4};
+    int by_kind = rank_of_kind[(*a)->kind] - rank_of_kind[(*b)->kind];
+    if (by_kind != 0)
+        return by_kind;
+    if ((*a)->kind == SAMBA_KIND_BUFFER) {
+        const char *x = strrchr((*a)->name, '.'), *y = strrchr((*b)->name, '.');
+        int by_suffix = strcmp(x ? x : "", y ? y : "");
+        if (by_suffix != 0)
+            return by_suffix;
+    }
+    return *a < *b ? -1 : *a > *b;
+}
+
+static int64_t *part_of(samba_memory_info *memory, int32_t kind)
+{
+    return kind == SAMBA_KIND_PARAMETER  ? &memory->parameters
+           : kind == SAMBA_KIND_BUFFER   ? &memory->state
+           : kind == SAMBA_KIND_GRADIENT ? &memory->gradients
+                                         : &memory->inputs_outputs;
+}
+
+static void settle(samba_plan *plan, int32_t buffer, int64_t *end, int64_t *part)
+{
+    plan->buffers[buffer].offset = *end;
+    *end += aligned(plan->buffers[buffer].bytes > 0 ? plan->buffers[buffer].bytes : 1);
+    *part += aligned(plan->buffers[buffer].bytes > 0 ? plan->buffers[buffer].bytes : 1);
+}
+
+static int larger_first(const void *left, const void *right)
+{
+    const life *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return a->buffer - b->buffer;
+}
+
+/* Each at the lowest offset free during its life; placed ones are kept sorted by offset. */
+static int64_t share(life *lives, int64_t count, const life **placed)
+{
+    int64_t placed_count = 0, top = 0;
+    qsort(lives, (size_t)count, sizeof(life), larger_first);
+    for (int64_t i = 0; i < count; i++) {
+        life *l = &lives[i];
+        int64_t need = aligned(l->bytes > 0 ? l->bytes : 1), at = 0;
+        for (int64_t k = 0; k < placed_count; k++) {
+            const life *p = placed[k];
+            if (p->last < l->first || p->first > l->last)
+                continue;
+            if (p->offset - at >= need)
+                break;
+            int64_t end = p->offset + aligned(p->bytes > 0 ? p->bytes : 1);
+            if (end > at)
+                at = end;
+        }
+        l->offset = at;
+        if (at + need > top)
+            top = at + need;
+        int64_t k = placed_count++;
+        for (; k > 0 && placed[k - 1]->offset > at; k--)
+            placed[k] = placed[k - 1];
+        placed[k] = l;
+    }
+    return top;
+}
+
+samba_status samba_pass_memory(samba_compiler *c)
+{
+    samba_plan *plan = &c->plan;
+    size_t buffers = (size_t)plan->buffer_count + 1;
+    life *lives = samba_arena_alloc(&c->arena, sizeof(life) * buffers), *shared = samba_arena_alloc(&c->arena, sizeof(life) * buffers);
+    const life **placed = samba_arena_alloc(&c->arena, sizeof(life *) * buffers);
+    samba_plan_tensor **tensors = samba_arena_alloc(&c->arena, sizeof(void *) * (size_t)(plan->tensor_count + 1));
+    bool *settled = samba_arena_alloc(&c->arena, buffers);
+    if (!lives || !shared || !placed || !tensors || !settled)
+        return SAMBA_ERROR_MEMORY;
+    measure_lives(plan, lives);
+    int64_t end = 0;
+    for (int32_t t = 0; t < plan->tensor_count; t++)
+        tensors[t] = &plan->tensors[t];
+    qsort(tensors, (size_t)plan->tensor_count, sizeof(void *), tensor_order);
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        settle(plan, tensors[t]->buffer, &end, part_of(&plan->memory, tensors[t]->kind));
+        settled[tensors[t]->buffer] = true;
+    }
+    int64_t count = 0;
+    for (int32_t b = 0; b < plan->buffer_count; b++) {
+        bool touched = lives[b].last >= 0;
+        bool late = touched && c->stage_phase[lives[b].first] >= SAMBA_GRADNORM && c->stage_phase[lives[b].last] != c->stage_phase[lives[b].first];
+        if (settled[b])
+            continue;
+        if (c->persistent[b] || late)
+            settle(plan, b, &end, c->persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
+        else if (touched)
+            shared[count++] = lives[b];
+    }
+    int64_t activations = share(shared, count, placed);
+    for (int64_t i = 0; i < count; i++)
+        plan->buffers[shared[i].buffer].offset = end + shared[i].offset;
+    plan->memory.activations += activations;
+    plan->memory_bytes = end + activations;
+    plan->memory.total = plan->memory_bytes;
+    for (int32_t b = 0; b < plan->buffer_count; b++) /* made, then not needed: it has no bytes */
+        if (!settled[b] && !c->persistent[b] && lives[b].last < 0)
+            plan->buffers[b] = (samba_buffer){0, 0};
+    return SAMBA_OK;
+}

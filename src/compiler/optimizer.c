@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Optimizers as graph: SGD and AdamW as torch.optim writes them, clipping by the global norm as torch.nn.utils.clip_grad_norm_.
+ *
+ * Scalars (bias corrections, products of hyperparameters) are computed in float64, as PyTorch computes them in Python, and cast
+ * to the parameter's dtype where they meet it. State leaves start at zero; PyTorch's "first step copies the gradient" of a momentum buffer
+ * equals that except with dampening, which then counts steps.
+ *
+ * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+typedef struct hyper { /* leaves of one optimizer, rank 0 float64 */
+    samba_ref lr, weight_decay, momentum, dampening, beta1, beta2, eps;
+    samba_ref step, next_step; /* SAMBA_NONE where the rule counts no steps */
+} hyper;
+
+static samba_ref argin(samba_graph *g, const char *optimizer, const char *name, double value)
+{
+    samba_text text;
+    samba_text_init(&text, g->context);
+    samba_text_add(&text, optimizer ? "%s.%s" : "%s%s", optimizer ? optimizer : "", name);
+    samba_attrs attrs = {0};
+    if (text.status == SAMBA_OK)
+        attrs.argin.name = samba_graph_intern(g, text.data);
+    else
+        g->status = text.status;
+    samba_text_clear(&text);
+    attrs.argin.dtype = SAMBA_FLOAT64;
+    attrs.argin.value = value;
+    return samba_emit(g, SAMBA_OP_argin, 0, NULL, &attrs);
+}
+
+static samba_ref state(samba_graph *g, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
+{
+    samba_text text;
+    samba_text_init(&text, g->context);
+    samba_text_add(&text, "%s.%s", prefix, name);
+    samba_attrs attrs = {0};
+    if (text.status == SAMBA_OK)
+        attrs.state.name = samba_graph_intern(g, text.data);
+    else
+        g->status = text.status;
+    samba_text_clear(&text);
+    attrs.state.dtype = dtype;
+    attrs.state.shape = shape;
+    attrs.state.init = SAMBA_INIT_ZEROS;
+    attrs.state.kind = SAMBA_KIND_BUFFER;
+    return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
+}
+
+static samba_ref add(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_add, a, b); }
+static samba_ref sub(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_sub, a, b); }
+static samba_ref mul(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_mul, a, b); }
+static samba_ref divide(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_div, a, b); }
+static samba_ref one_minus(samba_graph *g, samba_ref a) { return sub(g, samba_emit_constant(g, 1, SAMBA_FLOAT64), a); }
+
+static void assign(samba_graph *g, samba_ref target, samba_ref value)
+{
+    if (g->status == SAMBA_OK)
+        samba_graph_sink(g, (samba_sink){SAMBA_SINK_ASSIGN, SAMBA_OPT, 0, target, value});
+}
+
+static void declare(samba_graph *g, const samba_optimizer *o, const char *name, bool several, hyper *h)
+{
+    const char *prefix = several ? name : NULL;
+    *h = (hyper){.step = SAMBA_NONE, .next_step = SAMBA_NONE};
+    h->lr = argin(g, prefix, "lr", o->lr);
+    h->weight_decay = argin(g, prefix, "weight_decay", o->weight_decay);
+    if (o->kind == SAMBA_ADAMW) {
+        h->beta1 = argin(g, prefix, "beta1", o->beta1);
+        h->beta2 = argin(g, prefix, "beta2", o->beta2);
+        h->eps = argin(g, prefix, "eps", o->eps);
+    } else if (o->momentum != 0) {
+        h->momentum = argin(g, prefix, "momentum", o->momentum);
+        h->dampening = argin(g, prefix, "dampening", o->dampening);
+    }
+    if (o->kind == SAMBA_ADAMW || (o->momentum != 0 && o->dampening != 0)) {
+        h->step = state(g, name, "step", SAMBA_FLOAT64, (samba_dims){0});
+        h->next_step = samba_emit_scalar(g, SAMBA_OP_add, h->step, 1);
+        assign(g, h->step, h->next_step);
+    }
+}
+
+/* torch.optim.sgd._single_tensor_sgd */
+static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref p, samba_ref d)
+{
+    samba_dtype dtype = (samba_dtype)samba_node_at(g, p)->dtype;
+    samba_dims shape = samba_node_at(g, p)->attrs->parameter.shape;
+    d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
+    if (o->momentum != 0) {
+        samba_ref buffer = state(g, name, "momentum_buffer", dtype, shape);
+        samba_ref momentum = samba_emit_cast(g, h->momentum, dtype), kept = d;
+        if (o->dampening != 0) {
+            samba_ref first = samba_emit2(g, SAMBA_OP_eq, h->step, samba_emit_constant(g, 0, SAMBA_FLOAT64));
+            samba_ref share = samba_emit3(g, SAMBA_OP_where, first, samba_emit_constant(g, 1, SAMBA_FLOAT64), one_minus(g, h->dampening));
+            kept = mul(g, d, samba_emit_cast(g, share, dtype));
+        }
+        samba_ref next = add(g, mul(g, buffer, momentum), kept);
+        assign(g, buffer, next);
+        d = o->nesterov ? add(g, d, mul(g, next, momentum)) : next;
+    }
+    return sub(g, p, mul(g, d, samba_emit_cast(g, h->lr, dtype)));
+}
+
+/* torch.optim.adam._single_tensor_adam with decoupled weight decay */
+static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref p, samba_ref d)
+{
+    samba_dtype dtype = (samba_dtype)samba_node_at(g, p)->dtype;
+    samba_dims shape = samba_node_at(g, p)->attrs->parameter.shape;
+    samba_ref m = state(g, name, "exp_avg", dtype, shape), v = state(g, name, "exp_avg_sq", dtype, shape);
+    samba_ref correction1 = one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta1, h->next_step));
+    samba_ref correction2 = samba_emit1(g, SAMBA_OP_sqrt, one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta2, h->next_step)));
+    samba_ref step_size = samba_emit_cast(g, divide(g, h->lr, correction1), dtype);
+    samba_ref scale = samba_emit_cast(g, samba_emit1(g, SAMBA_OP_reciprocal, correction2), dtype);
+    samba_ref decay = samba_emit_cast(g, one_minus(g, mul(g, h->lr, h->weight_decay)), dtype);
+    samba_ref share1 = samba_emit_cast(g, one_minus(g, h->beta1), dtype), share2 = samba_emit_cast(g, one_minus(g, h->beta2), dtype);
+
+    samba_ref next_m = add(g, m, mul(g, sub(g, d, m), share1));
+    samba_ref next_v = add(g, mul(g, v, samba_emit_cast(g, h->beta2, dtype)), mul(g, mul(g, d, d), share2));
+    assign(g, m, next_m);
+    assign(g, v, next_v);
+    samba_ref second = next_v;
+    if (o->amsgrad) {
+        samba_ref greatest = state(g, name, "max_exp_avg_sq", dtype, shape);
+        second = samba_emit2(g, SAMBA_OP_maximum, greatest, next_v);
+        assign(g, greatest, second);
+    }
+    samba_ref root = mul(g, samba_emit1(g, SAMBA_OP_sqrt, second), scale);
+    samba_ref denominator = add(g, root, samba_emit_cast(g, h->eps, dtype));
+    return sub(g, mul(g, p, decay), mul(g, divide(g, next_m, denominator), step_size));
+}
+
+static bool owns(const samba_optimizer *o, const char *parameter)
+{
+    if (o->parameter_count == 0)
+        return true;
+    for (int i = 0; i < o->parameter_count; i++)
+        if (samba_match(o->parameters[i], parameter))
+            return true;
+    return false;
+}
+
+static samba_status check(samba_context *context, const samba_compile_options *options, double *max_norm)
+{
+    *max_norm = 0;
+    for (int i = 0; i < options->optimizer_count; i++) {
+        const samba_optimizer *o = &options->optimizers[i];
+        if (o->kind != SAMBA_SGD && o->kind != SAMBA_ADAMW)
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected SAMBA_SGD (0) or SAMBA_ADAMW (1)", i,
+                              (int)o->kind);
+        if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                              "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i, o->momentum,
+                              o->dampening);
+        if (o->max_grad_norm < 0 || (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm))
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                              "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one must give the "
+                              "same value > 0 (an earlier one gave %g)",
+                              i, o->max_grad_norm, *max_norm);
+        if (o->max_grad_norm > 0)
+            *max_norm = o->max_grad_norm;
+        for (int j = 0; j < i; j++)
+            if (o->name && options->optimizers[j].name && strcmp(o->name, options->optimizers[j].name) == 0)
+                return samba_fail(context, SAMBA_ERROR_NAME, "optimizers %d and %d are both named '%s': give each its own name", j, i, o->name);
+    }
+    return SAMBA_OK;
+}
+
+/* min(1, max_grad_norm / (norm + 1e-6)) over the gradients of every parameter that some optimizer owns */
+static samba_ref clipping(samba_graph *g, const samba_compile_options *options, double max_norm, int64_t count)
+{
+    g->phase = SAMBA_GRADNORM;
+    samba_ref total = SAMBA_NONE;
+    for (int64_t i = 0; i < count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        if (node->op != SAMBA_OP_parameter)
+            continue;
+        const char *name = samba_graph_name_at(g, node->attrs->parameter.name);
+        bool owned = false;
+        for (int k = 0; k < options->optimizer_count; k++)
+            owned = owned || owns(&options->optimizers[k], name);
+        samba_ref d = owned ? samba_autodiff_gradient(g, (samba_ref)i) : SAMBA_NONE;
+        if (d == SAMBA_NONE)
+            continue;
+        int64_t dims[SAMBA_MAX_RANK];
+        int rank = samba_node_at(g, d)->rank;
+        for (int j = 0; j < rank; j++)
+            dims[j] = j;
+        samba_ref squares = samba_emit_reduce(g, SAMBA_OP_sum, mul(g, d, d), rank, dims);
+        squares = samba_emit_cast(g, samba_emit_reshape(g, squares, 0, NULL), SAMBA_FLOAT64);
+        total = total == SAMBA_NONE ? squares : add(g, total, squares);
+    }
+    if (total == SAMBA_NONE)
+        return SAMBA_NONE;
+    samba_ref norm = samba_emit1(g, SAMBA_OP_sqrt, total);
+    samba_ref ratio = divide(g, argin(g, NULL, "max_grad_norm", max_norm), samba_emit_scalar(g, SAMBA_OP_add, norm, 1e-6));
+    return samba_emit2(g, SAMBA_OP_minimum, ratio, samba_emit_constant(g, 1, SAMBA_FLOAT64));
+}
+
+static samba_status update(samba_graph *g, const samba_optimizer *o, const hyper *h, samba_ref p, samba_ref d, samba_ref coefficient)
+{
+    const char *name = samba_graph_name_at(g, samba_node_at(g, p)->attrs->parameter.name);
+    samba_dtype dtype = (samba_dtype)samba_node_at(g, p)->dtype;
+    g->scope = (uint32_t)samba_node_at(g, p)->attrs->parameter.name;
+    if (coefficient != SAMBA_NONE)
+        d = mul(g, d, samba_emit_cast(g, coefficient, dtype));
+    assign(g, p, o->kind == SAMBA_ADAMW ? adamw(g, o, h, name, p, d) : sgd(g, o, h, name, p, d));
+    return g->status;
+}
+
+samba_status samba_pass_optimizer(samba_compiler *compiler)
+{
+    const samba_compile_options *options = compiler->options;
+    if (options->optimizer_count == 0)
+        return SAMBA_OK;
+    double max_norm;
+    SAMBA_TRY(check(compiler->context, options, &max_norm));
+    samba_graph *g = compiler->graph; /* adds to it in place: nothing else holds it */
+    int64_t count = g->node_count;
+    samba_ref coefficient = max_norm > 0 ? clipping(g, options, max_norm, count) : SAMBA_NONE;
+    SAMBA_TRY(g->status);
+    g->phase = SAMBA_OPT;
+    for (int k = 0; k < options->optimizer_count; k++) {
+        const samba_optimizer *o = &options->optimizers[k];
+        char numbered[32];
+        snprintf(numbered, sizeof numbered, "optim%d", k);
+        hyper h;
+        bool declared = false, matched = false;
+        for (int64_t i = 0; i < count; i++) {
+            const samba_node *node = samba_node_at(g, (samba_ref)i);
+            if (node->op != SAMBA_OP_parameter)
+                continue;
+            const char *name = samba_graph_name_at(g, node->attrs->parameter.name);
+            bool taken = false;
+            for (int j = 0; j < k; j++)
+                taken = taken || owns(&options->optimizers[j], name);
+            if (!owns(o, name))
+                continue;
+            matched = true;
+            samba_ref d = taken ? SAMBA_NONE : samba_autodiff_gradient(g, (samba_ref)i);
+            if (d == SAMBA_NONE)
+                continue;
+            if (!declared)
+                declare(g, o, o->name ? o->name : numbered, options->optimizer_count > 1, &h);
+            declared = true;
+            SAMBA_TRY(g->status);
+            SAMBA_TRY(update(g, o, &h, (samba_ref)i, d, coefficient));
+        }
+        if (!matched)
+            return samba_fail(compiler->context, SAMBA_ERROR_NAME,
+                              "optimizer '%s' owns no parameter: none of the graph's parameters has a name that matches '%s'",
+                              o->name ? o->name : numbered, o->parameter_count ? o->parameters[0] : "*");
+    }
+    g->scope = 0;
+    return g->status;
+}
+
+samba_optimizer samba_sgd(double lr) { return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_SGD, .lr = lr}; }
+
+samba_optimizer samba_adamw(double lr)
+{
+    return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_ADAMW, .lr = lr, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The passes in order. Each is `status pass(compiler)`, headed in its own file by what it needs, gives and breaks. Up to `fuse` a pass
+ * replaces the graph, which the verifier can check and `dump_after` can print; from `fuse` on the graph stands still and passes fill the plan. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    samba_pass_fn *run;
+} passes[] = {
+    {"trace", samba_pass_trace},         /* the user's model */
+    {"autodiff", samba_pass_autodiff},   /* + BCKWD */
+    {"optimizer", samba_pass_optimizer}, /* + GRADNORM, OPT: needs gradients */
+    {"expand", samba_pass_expand},       /* composites -> core operators: after autodiff, which knows closed gradients */
+    {"simplify", samba_pass_simplify},   /* what the others left behind */
+    {"remat", samba_pass_remat},         /* recompute what costs less than to keep: needs final forward nodes */
+    {"fuse", samba_pass_fuse},
+    {"place", samba_pass_place},
+    {"lower", samba_pass_lower},
+    {"memory", samba_pass_memory},
+    {"coalesce", samba_pass_coalesce}, /* joins what memory has laid side by side */
+    {"section", samba_pass_section},
+};
+
+#define PASS_COUNT SAMBA_COUNT(passes)
+
+static const char *const names[PASS_COUNT + 1] = {"trace", "autodiff", "optimizer", "expand", "simplify", "remat", "fuse",
+                                                  "place", "lower",    "memory",    "coalesce", "section", NULL};
+
+const char *const *samba_pass_names(void) { return names; }
+
+static samba_status dump(samba_compiler *compiler, const char *pass, bool lowered)
+{
+    if (lowered) {
+        samba_text text;
+        samba_text_init(&text, compiler->context);
+        samba_status status = samba_plan_log(compiler->context, &compiler->plan, &text);
+        if (status == SAMBA_OK)
+            compiler->options->dump(compiler->options->dump_user, pass, text.data);
+        samba_text_clear(&text);
+        return status;
+    }
+    char *text;
+    SAMBA_TRY(samba_graph_print(compiler->graph, &text));
+    compiler->options->dump(compiler->options->dump_user, pass, text);
+    samba_text_free(compiler->context, text);
+    return SAMBA_OK;
+}
+
+samba_status samba_run_passes(samba_compiler *compiler)
+{
+    const samba_compile_options *options = compiler->options;
+    const char *wanted = options->dump_after;
+    bool known = !wanted || strcmp(wanted, "all") == 0;
+    for (int i = 0; i < PASS_COUNT && !known; i++)
+        known = strcmp(wanted, passes[i].name) == 0;
+    if (!known) {
+        const char *near = samba_nearest(wanted, names, PASS_COUNT);
+        return samba_fail(compiler->context, SAMBA_ERROR_NAME,
+                          "there is no pass '%s' to dump after%s%s%s: passes are trace autodiff optimizer expand simplify remat fuse place lower "
+                          "memory coalesce section, or all",
+                          wanted, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    }
+    for (int i = 0; i < PASS_COUNT; i++) {
+        SAMBA_TRY(passes[i].run(compiler));
+        bool lowered = passes[i].run == samba_pass_lower || compiler->plan.stage_count > 0;
+        if (options->verify && !lowered)
+            SAMBA_TRY(samba_graph_verify(compiler->graph));
+        if (wanted && options->dump && (strcmp(wanted, "all") == 0 || strcmp(wanted, passes[i].name) == 0))
+            SAMBA_TRY(dump(compiler, passes[i].name, lowered));
+    }
+    return SAMBA_OK;
+}
+
+void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph)
+{
+    if (compiler->graph != compiler->traced)
+        samba_graph_free(compiler->graph);
+    compiler->graph = graph;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where values live: a buffer for every leaf, output and stored value. A value that a sink delivers is computed straight into its
+ * target's memory wherever nothing could still need what the target held; a second target is a second store; what remains is a copy at the
+ * end of the phase.
+ *
+ * Needs: groups. Gives: buffers (sizes, not offsets), the tensor and argin tables, copies, the order of groups. Breaks nothing. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+samba_status samba_plan_add_buffer(samba_compiler *c, int64_t bytes, bool persistent, int32_t *buffer)
+{
+    samba_plan *plan = &c->plan;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->buffers, sizeof(samba_buffer), &c->buffer_capacity, plan->buffer_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->persistent, 1, &c->persistent_capacity, plan->buffer_count + 1));
+    plan->buffers[plan->buffer_count] = (samba_buffer){0, bytes};
+    c->persistent[plan->buffer_count] = persistent;
+    *buffer = plan->buffer_count++;
+    return SAMBA_OK;
+}
+
+static samba_status node_bytes(samba_compiler *c, const samba_node *node, int64_t *bytes)
+{
+    int64_t numel;
+    if (!samba_shape_numel(node->rank, node->shape, &numel) || !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), bytes))
+        return samba_fail(c->context, SAMBA_ERROR_SHAPE, "a value of %s has more bytes than 64 bits count", samba_ops[node->op].name);
+    return SAMBA_OK;
+}
+
+static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor_kind kind, const samba_node *node, int32_t *buffer)
+{
+    int64_t bytes;
+    SAMBA_TRY(node_bytes(c, node, &bytes));
+    SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
+    samba_plan *plan = &c->plan;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->tensors, sizeof(samba_plan_tensor), &c->tensor_capacity, plan->tensor_count + 1));
+    samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
+    *tensor = (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = *buffer};
+    memcpy(tensor->shape, node->shape, sizeof tensor->shape);
+    tensor->name = samba_arena_strdup(&plan->arena, name);
+    return tensor->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
+static samba_status add_leaf(samba_compiler *c, samba_ref ref)
+{
+    const samba_graph *g = c->graph;
+    const samba_node *node = samba_node_at(g, ref);
+    int32_t *buffer = &c->buffer_of[ref];
+    if (node->op == SAMBA_OP_argin) {
+        SAMBA_TRY(samba_plan_add_buffer(c, 8, true, buffer));
+        samba_plan *plan = &c->plan;
+        SAMBA_TRY(samba_grow(c->context, (void **)&plan->argins, sizeof(samba_plan_argin), &c->argin_capacity, plan->argin_count + 1));
+        const samba_attrs_argin *attrs = &node->attrs->argin;
+        samba_plan_argin *argin = &plan->argins[plan->argin_count++];
+        *argin = (samba_plan_argin){.role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = *buffer, .value = attrs->value};
+        argin->name = samba_arena_strdup(&plan->arena, samba_graph_name_at(g, attrs->name));
+        return argin->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    }
+    if (node->op == SAMBA_OP_input)
+        return add_tensor(c, samba_graph_name_at(g, node->attrs->leaf.name), SAMBA_KIND_INPUT, node, buffer);
+    bool parameter = node->op == SAMBA_OP_parameter;
+    SAMBA_TRY(add_tensor(c, samba_graph_name_at(g, parameter ? node->attrs->parameter.name : node->attrs->state.name),
+                         parameter ? SAMBA_KIND_PARAMETER : (samba_tensor_kind)node->attrs->state.kind, node, buffer));
+    samba_plan_tensor *tensor = &c->plan.tensors[c->plan.tensor_count - 1];
+    tensor->init = (int32_t)(parameter ? node->attrs->parameter.init : node->attrs->state.init);
+    tensor->init_a = parameter ? node->attrs->parameter.init_a : node->attrs->state.init_a;
+    tensor->init_b = parameter ? node->attrs->parameter.init_b : node->attrs->state.init_b;
+    return SAMBA_OK;
+}
+
+/* ---- may a value be written over the leaf it replaces? ---- */
+
+/* Reads of `leaf` by `group` happen element by element, where and when the group writes. */
+static bool reads_in_step(const samba_compiler *c, int32_t group, samba_ref leaf)
+{
+    const samba_fusion *f = &c->fusion;
+    const samba_group *g = &f->groups[group];
+    if (g->kind == SAMBA_GROUP_KERNEL || g->kind == SAMBA_GROUP_MOVE || g->cols != 0)
+        return false;
+    for (int64_t m = 0; m < g->member_count; m++) {
+        const samba_node *node = samba_node_at(f->graph, g->members[m]);
+        for (int i = 0; i < node->arity; i++) {
+            samba_ref u = node->inputs[i];
+            if (f->access[u].base != leaf)
+                continue;
+            if ((g->kind == SAMBA_GROUP_CONTRACT && g->members[m] == g->anchor) || !samba_access_is_whole(f->graph, f->access, u))
+                return false;
+            int64_t mine, whole;
+            samba_shape_numel(samba_node_at(f->graph, u)->rank, samba_node_at(f->graph, u)->shape, &mine);
+            samba_shape_numel(g->rank, g->domain, &whole);
+            if (mine != whole)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool reads(const samba_fusion *f, int32_t group, samba_ref leaf)
+{
+    for (int64_t m = 0; m < f->groups[group].member_count; m++) {
+        const samba_node *node = samba_node_at(f->graph, f->groups[group].members[m]);
+        for (int i = 0; i < node->arity; i++) {
+            samba_ref u = node->inputs[i];
+            if (f->access[u].base == leaf)
+                return true;
+            const samba_node *source = samba_node_at(f->graph, u);
+            if (source->op == SAMBA_OP_random && f->access[source->inputs[0]].base == leaf)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Orders every reader of the old value before the writer, if that can be; else tells the last phase that reads it. */
+static bool in_place(samba_compiler *c, samba_ref leaf, int32_t writer, samba_phase *last_reader)
+{
+    samba_fusion *f = &c->fusion;
+    bool possible = true;
+    for (int32_t h = 0; h < f->group_count; h++) {
+        if (!reads(f, h, leaf))
+            continue;
+        if (f->groups[h].phase > *last_reader)
+            *last_reader = f->groups[h].phase;
+        if (h == writer)
+            possible = possible && reads_in_step(c, h, leaf);
+        else if (f->groups[h].phase > f->groups[writer].phase)
+            possible = false;
+    }
+    for (int32_t h = 0; h < f->group_count && possible; h++)
+        if (h != writer && f->groups[h].phase == f->groups[writer].phase && reads(f, h, leaf))
+            possible = samba_fusion_order(f, h, writer);
+    return possible;
+}
+
+static samba_status add_copy(samba_compiler *c, samba_ref value, int32_t buffer, samba_phase phase)
+{
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->copies, sizeof(samba_copy), &c->copy_capacity, c->copy_count + 1));
+    c->copies[c->copy_count++] = (samba_copy){value, buffer, phase};
+    samba_ref base = c->fusion.access[value].base;
+    const samba_node *node = samba_node_at(c->graph, base);
+    if (c->buffer_of[base] >= 0 || node->op == SAMBA_OP_constant)
+        return SAMBA_OK;
+    int64_t bytes;
+    SAMBA_TRY(node_bytes(c, node, &bytes));
+    return samba_plan_add_buffer(c, bytes, false, &c->buffer_of[base]);
+}
+
+static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t target)
+{
+    samba_fusion *f = &c->fusion;
+    samba_ref base = f->access[sink->value].base;
+    int32_t group = f->members[base].group;
+    samba_phase phase = sink->phase, last_reader = sink->phase;
+    bool whole = group >= 0 && samba_access_is_whole(c->graph, f->access, sink->value);
+    bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || in_place(c, sink->target, group, &last_reader));
+    if (fits && c->buffer_of[base] < 0) {
+        c->buffer_of[base] = target;
+        return SAMBA_OK;
+    }
+    bool tile = group >= 0 && (f->groups[group].kind == SAMBA_GROUP_TILE || f->groups[group].kind == SAMBA_GROUP_CONTRACT) &&
+                f->members[base].role != SAMBA_MEMBER_COLLECT; /* collected values are stored once, when the stage ends */
+    if (fits && tile) {
+        SAMBA_TRY(samba_grow(c->context, (void **)&c->extra_stores, sizeof(samba_extra_store), &c->extra_store_capacity, c->extra_store_count + 1));
+        c->extra_stores[c->extra_store_count++] = (samba_extra_store){base, target};
+        return SAMBA_OK;
+    }
+    return add_copy(c, sink->value, target, last_reader > phase ? last_reader : phase);
+}
+
+/* Indices that come straight from an input are checked before they reach the device. */
+static samba_status find_ranges(samba_compiler *c)
+{
+    const samba_graph *g = c->traced;
+    for (int64_t i = 0; i < g->node_count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        if (node->op != SAMBA_OP_cross_entropy && node->op != SAMBA_OP_embedding)
+            continue;
+        samba_ref index = node->inputs[1];
+        while (samba_ops[samba_node_at(g, index)->op].class_ == SAMBA_VIEW || samba_node_at(g, index)->op == SAMBA_OP_cast)
+            index = samba_node_at(g, index)->inputs[0];
+        const samba_node *leaf = samba_node_at(g, index);
+        if (leaf->op != SAMBA_OP_input || samba_dtype_is_floating_point((samba_dtype)leaf->dtype))
+            continue;
+        for (int t = 0; t < c->plan.tensor_count; t++) {
+            samba_plan_tensor *tensor = &c->plan.tensors[t];
+            if (tensor->kind != SAMBA_KIND_INPUT || strcmp(tensor->name, samba_graph_name_at(g, leaf->attrs->leaf.name)) != 0)
+                continue;
+            bool loss = node->op == SAMBA_OP_cross_entropy;
+            int64_t high = samba_node_at(g, node->inputs[0])->shape[loss ? 1 : 0];
+            if (tensor->has_range && tensor->high <= high)
+                continue;
+            tensor->has_range = 1;
+            tensor->low = 0;
+            tensor->high = high;
+            tensor->has_ignore = loss;
+            tensor->ignore = loss ? node->attrs->cross_entropy.ignore_index : 0;
+            tensor->range_user = samba_arena_strdup(&c->plan.arena, samba_ops[node->op].name);
+            if (!tensor->range_user)
+                return SAMBA_ERROR_MEMORY;
+        }
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_pass_place(samba_compiler *c)
+{
+    samba_fusion *f = &c->fusion;
+    const samba_graph *g = c->graph;
+    c->buffer_of = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(g->node_count + 1));
+    if (!c->buffer_of)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < g->node_count; i++)
+        c->buffer_of[i] = -1;
+    for (int64_t i = 0; i < g->node_count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        if (node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state || node->op == SAMBA_OP_argin)
+            SAMBA_TRY(add_leaf(c, (samba_ref)i));
+    }
+    for (int64_t i = 0; i < g->sink_count; i++) {
+        const samba_sink *sink = &g->sinks[i];
+        int32_t target = -1;
+        if (sink->kind == SAMBA_SINK_ASSIGN) {
+            target = c->buffer_of[sink->target];
+        } else {
+            SAMBA_TRY(add_tensor(c, samba_graph_name_at(g, sink->name), SAMBA_KIND_OUTPUT, samba_node_at(g, sink->value), &target));
+            c->plan.tensors[c->plan.tensor_count - 1].is_loss = sink->kind == SAMBA_SINK_LOSS;
+        }
+        SAMBA_TRY(deliver(c, sink, target));
+    }
+    for (int64_t i = 0; i < g->node_count; i++) {
+        if (!f->members[i].stored || c->buffer_of[i] >= 0 || f->members[i].group < 0)
+            continue;
+        int64_t bytes;
+        SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));
+        SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->buffer_of[i]));
+    }
+    SAMBA_TRY(find_ranges(c));
+    return samba_fusion_schedule(f);
+}

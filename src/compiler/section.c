@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stages to sections, one a phase, and the schedule that calls them in order. A call's id is its position in the schedule.
+ *
+ * Needs: stages in order of phase. Gives: sections and calls. Breaks nothing. */
+#include "compiler/compiler.h"
+
+samba_status samba_pass_section(samba_compiler *c)
+{
+    samba_plan *plan = &c->plan;
+    for (int32_t s = 0; s < plan->stage_count;) {
+        int32_t first = s;
+        samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->stage_phase[s], .first_stage = s};
+        for (; s < plan->stage_count && c->stage_phase[s] == c->stage_phase[first]; s++) {
+            section.flops += plan->stages[s].flops;
+            section.bytes += plan->stages[s].bytes;
+        }
+        section.stage_count = s - first;
+        section.name = samba_arena_strdup(&plan->arena, samba_phase_names[section.phase]);
+        if (!section.name)
+            return SAMBA_ERROR_MEMORY;
+        SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->section_capacity, plan->section_count + 1));
+        SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->call_capacity, plan->call_count + 1));
+        plan->calls[plan->call_count++] = section.id;
+        plan->sections[plan->section_count++] = section;
+    }
+    return SAMBA_OK;
+}

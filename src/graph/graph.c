@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph as a container: making and freeing it, interned names, hash-consed nodes, sinks and the sticky error. It knows
+ * nothing of what operators mean; samba_emit (ops/emit.c) infers and then adds here.
+ *
+ * Invariants: a node is never changed after it was added; no two nodes are equal; inputs come before users and are never of a
+ * later phase; leaf operators are of phase ZEROGRAD; a leaf's name belongs to it alone. Inputs, attributes and names live in the
+ * graph's arena; nodes, sinks and tables are blocks of their own, freed with the graph. A pointer to a node is valid until the
+ * next node is added; its inputs and attributes stay. */
+#include "graph/graph.h"
+#include <string.h>
+
+#define MAX_NODES ((int64_t)1 << 31)
+
+const char *const samba_phase_names[SAMBA_PHASE_COUNT] = {"ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"};
+
+/* ---- errors ---- */
+
+static samba_ref stick_message(samba_graph *graph, samba_status status, const char *message)
+{
+    if (graph->status != SAMBA_OK)
+        return SAMBA_NONE;
+    graph->status = status;
+    snprintf(graph->error, sizeof(graph->error), "%s", message);
+    samba_fail(graph->context, status, "%s", graph->error);
+    return SAMBA_NONE;
+}
+
+samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
+{
+    char message[sizeof(graph->error)];
+    int used = graph->scope ? snprintf(message, sizeof(message), "at %.300s: ", graph->names[graph->scope]) : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
+    va_end(arguments);
+    return stick_message(graph, status, message);
+}
+
+samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
+{
+    char message[sizeof(graph->error)];
+    int used = graph->scope ? snprintf(message, sizeof(message), "%.300s at %.300s: ", what, graph->names[graph->scope])
+                            : snprintf(message, sizeof(message), "%.300s: ", what);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
+    va_end(arguments);
+    return stick_message(graph, status, message);
+}
+
+samba_ref samba_graph_stick(samba_graph *graph, samba_status status)
+{
+    char message[sizeof(graph->error)]; /* a copy: the context's buffer is about to be written */
+    snprintf(message, sizeof(message), "%s", samba_error_message(graph->context));
+    return stick_message(graph, status, message);
+}
+
+samba_status samba_graph_status(const samba_graph *graph)
+{
+    if (!graph)
+        return SAMBA_ERROR_ARGUMENT;
+    /* Other calls may have failed since: give the graph's message again. */
+    return graph->status == SAMBA_OK ? SAMBA_OK : samba_fail(graph->context, graph->status, "%s", graph->error);
+}
+
+/* ---- arrays and tables ---- */
+
+static samba_status grow_nodes(samba_graph *graph)
+{
+    void *items = graph->nodes; /* samba_grow takes the address of a void pointer, and a node pointer is none */
+    samba_status status = samba_grow(graph->context, &items, sizeof(samba_node), &graph->node_capacity, graph->node_count + 1);
+    graph->nodes = items;
+    return status;
+}
+
+static samba_status grow_names(samba_graph *graph)
+{
+    void *items = graph->names;
+    samba_status status = samba_grow(graph->context, &items, sizeof(*graph->names), &graph->name_capacity, graph->name_count + 1);
+    graph->names = items;
+    SAMBA_TRY(status);
+    items = graph->leaves;
+    status = samba_grow(graph->context, &items, sizeof(*graph->leaves), &graph->leaf_capacity, graph->name_count + 1);
+    graph->leaves = items;
+    return status;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    return samba_hash(text, strlen(text) + 1, 0);
+}
+
+/* Phase is left out: equal nodes of different phases share a chain, so that one walk finds the earliest. */
+static uint64_t hash_node(const samba_node *node)
+{
+    const int64_t head[4] = {node->op, node->dtype, node->rank, node->arity};
+    uint64_t hash = samba_hash(head, sizeof(head), 0);
+    if (node->rank > 0)
+        hash = samba_hash(node->shape, node->rank * sizeof(int64_t), hash);
+    if (node->arity > 0)
+        hash = samba_hash(node->inputs, node->arity * sizeof(samba_ref), hash);
+    return samba_hash(node->attrs, samba_attrs_table[samba_op_table[node->op].attrs].size, hash);
+}
+
+static bool equal_nodes(const samba_node *a, const samba_node *b)
+{
+    return a->op == b->op && a->dtype == b->dtype && a->arity == b->arity &&
+           samba_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
+           (a->arity == 0 || memcmp(a->inputs, b->inputs, a->arity * sizeof(samba_ref)) == 0) &&
+           memcmp(a->attrs, b->attrs, samba_attrs_table[samba_op_table[a->op].attrs].size) == 0;
+}
+
+static void table_put(uint32_t *table, int64_t size, uint64_t hash, int64_t index)
+{
+    uint64_t mask = (uint64_t)size - 1, slot = hash & mask;
+    while (table[slot])
+        slot = (slot + 1) & mask;
+    table[slot] = (uint32_t)index + 1;
+}
+
+/* Doubles a table that would become more than half full. `names` tells which of the two it is. */
+static samba_status reserve_table(samba_graph *graph, bool names)
+{
+    uint32_t **table = names ? &graph->name_table : &graph->table;
+    int64_t *size = names ? &graph->name_table_size : &graph->table_size, count = names ? graph->name_count : graph->node_count;
+    if (2 * (count + 1) <= *size)
+        return SAMBA_OK;
+    int64_t new_size = *size ? 2 * *size : 64;
+    uint32_t *new_table = samba_calloc(graph->context, (size_t)new_size * sizeof(uint32_t));
+    if (!new_table)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        table_put(new_table, new_size, names ? hash_text(graph->names[i]) : hash_node(&graph->nodes[i]), i);
+    if (*table)
+        samba_free(graph->context, *table, (size_t)*size * sizeof(uint32_t));
+    *table = new_table;
+    *size = new_size;
+    return SAMBA_OK;
+}
+
+/* ---- the graph ---- */
+
+samba_status samba_graph_new(samba_context *context, const char *name, samba_graph **result)
+{
+    if (!result)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a place for the graph is needed, NULL was given");
+    *result = NULL;
+    if (!name || !name[0])
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a graph needs a name, %s was given", name ? "\"\"" : "NULL");
+    samba_graph *graph = samba_calloc(context, sizeof(*graph));
+    if (!graph)
+        return SAMBA_ERROR_MEMORY;
+    graph->context = context;
+    graph->phase = SAMBA_FWD;
+    samba_arena_init(&graph->arena, context);
+    graph->name = samba_arena_strdup(&graph->arena, name);
+    samba_graph_intern(graph, ""); /* index 0 */
+    if (!graph->name || graph->status != SAMBA_OK) {
+        samba_graph_free(graph);
+        return SAMBA_ERROR_MEMORY;
+    }
+    *result = graph;
+    return SAMBA_OK;
+}
+
+samba_status samba_graph_like(const samba_graph *graph, samba_graph **result)
+{
+    return samba_graph_new(graph->context, graph->name, result);
+}
+
+static void free_array(samba_graph *graph, void *items, int64_t capacity, size_t item_size)
+{
+    if (items)
+        samba_free(graph->context, items, (size_t)capacity * item_size);
+}
+
+void samba_graph_free(samba_graph *graph)
+{
+    if (!graph)
+        return;
+    free_array(graph, graph->nodes, graph->node_capacity, sizeof(*graph->nodes));
+    free_array(graph, graph->table, graph->table_size, sizeof(*graph->table));
+    free_array(graph, graph->names, graph->name_capacity, sizeof(*graph->names));
+    free_array(graph, graph->name_table, graph->name_table_size, sizeof(*graph->name_table));
+    free_array(graph, graph->leaves, graph->leaf_capacity, sizeof(*graph->leaves));
+    free_array(graph, graph->sinks, graph->sink_capacity, sizeof(*graph->sinks));
+    free_array(graph, graph->scopes, graph->scope_capacity, sizeof(*graph->scopes));
+    samba_arena_free(&graph->arena);
+    samba_free(graph->context, graph, sizeof(*graph));
+}
+
+/* ---- names ---- */
+
+/* Index of a name, or -1. */
+static int64_t find_name(const samba_graph *graph, const char *name)
+{
+    if (graph->name_table_size == 0)
+        return -1;
+    uint64_t mask = (uint64_t)graph->name_table_size - 1;
+    for (uint64_t slot = hash_text(name) & mask; graph->name_table[slot]; slot = (slot + 1) & mask)
+        if (strcmp(graph->names[graph->name_table[slot] - 1], name) == 0)
+            return graph->name_table[slot] - 1;
+    return -1;
+}
+
+uint32_t samba_graph_intern(samba_graph *graph, const char *name)
+{
+    if (graph->status != SAMBA_OK)
+        return 0;
+    if (!name) {
+        samba_graph_fail(graph, SAMBA_ERROR_ARGUMENT, "a name is needed, NULL was given");
+        return 0;
+    }
+    int64_t found = find_name(graph, name);
+    if (found >= 0)
+        return (uint32_t)found;
+    char *copy = samba_arena_strdup(&graph->arena, name);
+    if (!copy || graph->name_count >= MAX_NODES || reserve_table(graph, true) != SAMBA_OK || grow_names(graph) != SAMBA_OK) {
+        samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
+        return 0;
+    }
+    table_put(graph->name_table, graph->name_table_size, hash_text(copy), graph->name_count);
+    graph->names[graph->name_count] = copy;
+    graph->leaves[graph->name_count] = 0;
+    return (uint32_t)graph->name_count++;
+}
+
+samba_ref samba_graph_leaf(const samba_graph *graph, const char *name)
+{
+    int64_t index = name ? find_name(graph, name) : -1;
+    return index >= 0 && graph->leaves[index] ? graph->leaves[index] - 1 : SAMBA_NONE;
+}
+
+/* ---- nodes ---- */
+
+/* The earliest equal node of a phase in [first, last]. */
+static samba_ref find_node(const samba_graph *graph, const samba_node *node, int first, int last)
+{
+    samba_ref best = SAMBA_NONE;
+    if (graph->table_size == 0)
+        return best;
+    uint64_t mask = (uint64_t)graph->table_size - 1;
+    for (uint64_t slot = hash_node(node) & mask; graph->table[slot]; slot = (slot + 1) & mask) {
+        samba_ref other = graph->table[slot] - 1;
+        int phase = graph->nodes[other].phase;
+        if (phase >= first && phase <= last && (best == SAMBA_NONE || phase < graph->nodes[best].phase) &&
+            equal_nodes(&graph->nodes[other], node))
+            best = other;
+    }
+    return best;
+}
+
+samba_ref samba_graph_find(const samba_graph *graph, const samba_node *node)
+{
+    return find_node(graph, node, node->phase, node->phase);
+}
+
+/* Name index of a named leaf, 0 for an empty name; -1 for any other node. The name is the first attribute of each such kind. */
+static int64_t leaf_name(const samba_node *node)
+{
+    const samba_attrs_facts *facts = &samba_attrs_table[samba_op_table[node->op].attrs];
+    return samba_op_table[node->op].leaf && facts->field_count > 0 && facts->fields[0].kind == SAMBA_FIELD_NAME
+               ? node->attrs->leaf.name
+               : -1;
+}
+
+static samba_ref fail_taken_name(samba_graph *graph, const samba_node *node, const samba_node *first)
+{
+    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
+    return samba_graph_fail_at(graph, SAMBA_ERROR_NAME, samba_op_table[node->op].name,
+                               "the name \"%.200s\" is taken: %s %s%s was made first, %s %s%s with %s cannot share it",
+                               graph->names[node->attrs->leaf.name], samba_op_table[first->op].name,
+                               samba_dtype_name(first->dtype), samba_shape_format(first->rank, first->shape, a, sizeof(a)),
+                               samba_op_table[node->op].name, samba_dtype_name(node->dtype),
+                               samba_shape_format(node->rank, node->shape, b, sizeof(b)),
+                               first->op == node->op ? "other attributes" : "another operator");
+}
+
+/* The node's own copy of its inputs and attributes, in one block. */
+static samba_status keep_lists(samba_graph *graph, samba_node *node)
+{
+    size_t attrs_size = samba_attrs_table[samba_op_table[node->op].attrs].size, inputs_size = node->arity * sizeof(samba_ref);
+    char *block = samba_arena_alloc(&graph->arena, attrs_size + inputs_size);
+    if (!block)
+        return SAMBA_ERROR_MEMORY;
+    memcpy(block, node->attrs, attrs_size);
+    if (inputs_size > 0)
+        memcpy(block + attrs_size, node->inputs, inputs_size);
+    node->attrs = (const samba_attrs *)(const void *)block;
+    node->inputs = (const samba_ref *)(const void *)(block + attrs_size);
+    return SAMBA_OK;
+}
+
+samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
+{
+    if (graph->status != SAMBA_OK)
+        return SAMBA_NONE;
+    int64_t numel, bytes;
+    if (proto->rank > SAMBA_MAX_RANK || !samba_shape_numel(proto->rank, proto->shape, &numel) ||
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size(proto->dtype), &bytes) || bytes > (int64_t)1 << 62)
+        return samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, samba_op_table[proto->op].name,
+                                   "the result would have more than 8 dims, a negative size or more than 2^62 bytes");
+    samba_node node = *proto;
+    memset(node.shape + node.rank, 0, (SAMBA_MAX_RANK - node.rank) * sizeof(int64_t));
+    int phase = samba_op_table[node.op].leaf ? SAMBA_ZEROGRAD : graph->phase;
+    for (int i = 0; i < node.arity; i++)
+        if (graph->nodes[node.inputs[i]].phase > phase)
+            phase = graph->nodes[node.inputs[i]].phase;
+    node.phase = (uint8_t)phase;
+    node.scope = graph->scope;
+    samba_ref found = find_node(graph, &node, graph->recompute ? phase : SAMBA_ZEROGRAD, phase);
+    if (found != SAMBA_NONE)
+        return found;
+
+    int64_t name = leaf_name(&node);
+    if (name == 0)
+        return samba_graph_fail_at(graph, SAMBA_ERROR_NAME, samba_op_table[node.op].name, "needs a name that is not empty");
+    if (name > 0 && graph->leaves[name])
+        return fail_taken_name(graph, &node, &graph->nodes[graph->leaves[name] - 1]);
+    if (graph->node_count >= MAX_NODES)
+        return samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 nodes");
+    if (grow_nodes(graph) != SAMBA_OK || reserve_table(graph, false) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
+        return samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
+    samba_ref ref = (samba_ref)graph->node_count;
+    table_put(graph->table, graph->table_size, hash_node(&node), ref);
+    graph->nodes[graph->node_count++] = node;
+    if (name > 0)
+        graph->leaves[name] = ref + 1;
+    return ref;
+}
+
+/* ---- sinks ---- */
+
+static bool check_assignment(samba_graph *graph, const samba_sink *sink)
+{
+    if (sink->target >= graph->node_count) {
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment has no target");
+        return false;
+    }
+    const samba_node *target = samba_node_at(graph, sink->target), *value = samba_node_at(graph, sink->value);
+    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
+    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state) {
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment's target is %s, only a parameter or state can be assigned",
+                         samba_op_table[target->op].name);
+        return false;
+    }
+    if (target->dtype != value->dtype || !samba_shape_equal(target->rank, target->shape, value->rank, value->shape)) {
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is %s%s, the value assigned to it %s%s",
+                         graph->names[target->attrs->leaf.name], samba_dtype_name(target->dtype),
+                         samba_shape_format(target->rank, target->shape, a, sizeof(a)), samba_dtype_name(value->dtype),
+                         samba_shape_format(value->rank, value->shape, b, sizeof(b)));
+        return false;
+    }
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        if (graph->sinks[i].kind == SAMBA_SINK_ASSIGN && graph->sinks[i].target == sink->target &&
+            graph->sinks[i].phase == sink->phase) {
+            samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is assigned twice in %s",
+                             graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
+            return false;
+        }
+    return true;
+}
+
+static bool check_named_sink(samba_graph *graph, const samba_sink *sink)
+{
+    const char *name = sink->name < graph->name_count ? graph->names[sink->name] : "";
+    if (!name[0]) {
+        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an output needs a name that is not empty");
+        return false;
+    }
+    if (graph->leaves[sink->name]) {
+        samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": %s %%%u has that name already", name,
+                         samba_op_table[graph->nodes[graph->leaves[sink->name] - 1].op].name, graph->leaves[sink->name] - 1);
+        return false;
+    }
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        if (graph->sinks[i].kind != SAMBA_SINK_ASSIGN && graph->sinks[i].name == sink->name) {
+            samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": another output has that name already", name);
+            return false;
+        }
+    return true;
+}
+
+void samba_graph_sink(samba_graph *graph, samba_sink sink)
+{
+    if (graph->status != SAMBA_OK || sink.value == SAMBA_NONE)
+        return;
+    if (sink.value >= graph->node_count || sink.phase >= SAMBA_PHASE_COUNT || graph->nodes[sink.value].phase > sink.phase) {
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL,
+                         "a sink's value is no node of the graph, or is of a later phase than the sink");
+        return;
+    }
+    if (sink.kind == SAMBA_SINK_ASSIGN) {
+        sink.name = 0;
+        if (!check_assignment(graph, &sink))
+            return;
+    } else {
+        sink.target = SAMBA_NONE;
+        if (!check_named_sink(graph, &sink))
+            return;
+    }
+    void *items = graph->sinks;
+    samba_status status = samba_grow(graph->context, &items, sizeof(samba_sink), &graph->sink_capacity, graph->sink_count + 1);
+    graph->sinks = items;
+    if (status != SAMBA_OK)
+        samba_graph_stick(graph, status);
+    else
+        graph->sinks[graph->sink_count++] = sink;
+}

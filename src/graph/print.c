@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The text form (docs/graph.md): one line a node with everything that makes it what it is, then the sinks. Printing what was
+ * parsed gives the same bytes, and the same graph gives the same bytes on any machine and under any locale.
+ *
+ * The text belongs to the caller, who frees it with samba_text_free. */
+#include "graph/graph.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *samba_real_format(double value, char buffer[SAMBA_REAL_TEXT])
+{
+    if (!isfinite(value)) {
+        snprintf(buffer, SAMBA_REAL_TEXT, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return buffer;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buffer, SAMBA_REAL_TEXT, "%.*g", digits, value);
+        if (strtod(buffer, NULL) == value)
+            break;
+    }
+    /* Whatever is no part of a number is the locale's decimal point, of one byte or several. */
+    char *to = buffer;
+    for (const char *from = buffer; *from; from++)
+        if (strchr("0123456789+-e", *from))
+            *to++ = *from;
+        else if (to == buffer || to[-1] != '.')
+            *to++ = '.';
+    *to = 0;
+    return buffer;
+}
+
+static bool is_plain(char c)
+{
+    return (unsigned char)c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
+}
+
+static void print_string(samba_text *text, const char *string)
+{
+    samba_text_add(text, "\"");
+    while (*string) {
+        int plain = 0;
+        while (plain < 4096 && is_plain(string[plain]))
+            plain++;
+        if (plain > 0) {
+            samba_text_add(text, "%.*s", plain, string);
+            string += plain;
+        } else if (*string == '"' || *string == '\\') {
+            samba_text_add(text, "\\%c", *string++);
+        } else {
+            samba_text_add(text, "\\x%02x", (unsigned char)*string++);
+        }
+    }
+    samba_text_add(text, "\"");
+}
+
+static void print_list(samba_text *text, int64_t count, const int64_t *numbers)
+{
+    samba_text_add(text, "[");
+    for (int64_t i = 0; i < count; i++)
+        samba_text_add(text, i ? ",%lld" : "%lld", (long long)numbers[i]);
+    samba_text_add(text, "]");
+}
+
+static void print_field(samba_text *text, const samba_graph *graph, const samba_attrs_field *field, const char *at)
+{
+    char buffer[SAMBA_REAL_TEXT];
+    int64_t number;
+    double real;
+    samba_dims dims;
+    memcpy(&number, at, sizeof(number));
+    samba_text_add(text, " %s=", field->name);
+    switch (field->kind) {
+    case SAMBA_FIELD_INT:
+        samba_text_add(text, "%lld", (long long)number);
+        break;
+    case SAMBA_FIELD_REAL:
+        memcpy(&real, at, sizeof(real));
+        samba_text_add(text, "%s", samba_real_format(real, buffer));
+        break;
+    case SAMBA_FIELD_DIMS:
+        memcpy(&dims, at, sizeof(dims));
+        print_list(text, dims.count, dims.at);
+        break;
+    case SAMBA_FIELD_DTYPE:
+        samba_text_add(text, "%s", samba_dtype_name((samba_dtype)number));
+        break;
+    case SAMBA_FIELD_NAME:
+        print_string(text, samba_graph_name_at(graph, number));
+        break;
+    }
+}
+
+static void print_node(samba_text *text, const samba_graph *graph, int64_t index)
+{
+    const samba_node *node = &graph->nodes[index];
+    const samba_op_syntax *op = &samba_op_table[node->op];
+    samba_text_add(text, "%%%lld = %s", (long long)index, op->name);
+    for (int i = 0; i < node->arity; i++)
+        samba_text_add(text, " %%%u", node->inputs[i]);
+    const samba_attrs_facts *facts = &samba_attrs_table[op->attrs];
+    size_t offset = 0;
+    for (int i = 0; i < facts->field_count; i++) {
+        print_field(text, graph, &facts->fields[i], (const char *)node->attrs + offset);
+        offset += samba_field_size(facts->fields[i].kind);
+    }
+    samba_text_add(text, " : %s", samba_dtype_name(node->dtype));
+    print_list(text, node->rank, node->shape);
+    if (!op->leaf)
+        samba_text_add(text, " @%s", samba_phase_names[node->phase]);
+    if (node->scope) {
+        samba_text_add(text, " ");
+        print_string(text, graph->names[node->scope]);
+    }
+    samba_text_add(text, "\n");
+}
+
+static void print_sink(samba_text *text, const samba_graph *graph, const samba_sink *sink)
+{
+    if (sink->kind == SAMBA_SINK_ASSIGN) {
+        samba_text_add(text, "assign %%%u", sink->target);
+    } else {
+        samba_text_add(text, sink->kind == SAMBA_SINK_LOSS ? "loss " : "output ");
+        print_string(text, graph->names[sink->name]);
+    }
+    samba_text_add(text, " %%%u @%s\n", sink->value, samba_phase_names[sink->phase]);
+}
+
+samba_status samba_graph_print(const samba_graph *graph, char **result)
+{
+    *result = NULL;
+    SAMBA_TRY(samba_graph_status(graph));
+    samba_text text;
+    samba_text_init(&text, graph->context);
+    samba_text_add(&text, "graph ");
+    print_string(&text, graph->name);
+    samba_text_add(&text, "\n");
+    for (int64_t i = 0; i < graph->node_count; i++)
+        print_node(&text, graph, i);
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        print_sink(&text, graph, &graph->sinks[i]);
+    samba_status status = text.status;
+    if (status == SAMBA_OK) {
+        *result = samba_strdup(graph->context, text.data); /* exactly as long as the text: samba_text_free knows its size */
+        status = *result ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    }
+    samba_text_clear(&text);
+    return status;
+}
+
+void samba_text_free(samba_context *context, char *text)
+{
+    samba_strfree(context, text);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The frame of every graph-to-graph pass: a new graph is emitted node by node from the live nodes of the old one, which stays as
+ * it is. A pass decides only what stands for one node whose inputs are already mapped. Inputs stay even when nothing uses them:
+ * they are the graph's signature.
+ *
+ * The caller owns the new graph; the map is freed before returning. */
+#include "graph/graph.h"
+#include <string.h>
+
+samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    const samba_node *node = samba_node_at(rewriter->in, ref);
+    const samba_attrs_facts *facts = &samba_attrs_table[samba_op_table[node->op].attrs];
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof(attrs));
+    memcpy(&attrs, node->attrs, facts->size);
+    size_t offset = 0;
+    for (int i = 0; i < facts->field_count; i++) {
+        if (facts->fields[i].kind == SAMBA_FIELD_NAME) {
+            int64_t name;
+            memcpy(&name, (const char *)&attrs + offset, sizeof(name));
+            name = samba_graph_intern(rewriter->out, samba_graph_name_at(rewriter->in, name));
+            memcpy((char *)&attrs + offset, &name, sizeof(name));
+        }
+        offset += samba_field_size(facts->fields[i].kind);
+    }
+    return samba_emit(rewriter->out, (samba_op)node->op, node->arity, inputs, &attrs);
+}
+
+/* live[i] is 1 for what sinks reach, and for inputs. */
+static void mark_live(const samba_graph *graph, uint8_t *live)
+{
+    for (int64_t i = 0; i < graph->sink_count; i++) {
+        live[graph->sinks[i].value] = 1;
+        if (graph->sinks[i].kind == SAMBA_SINK_ASSIGN)
+            live[graph->sinks[i].target] = 1;
+    }
+    for (int64_t i = graph->node_count - 1; i >= 0; i--) {
+        const samba_node *node = &graph->nodes[i];
+        if (node->op == SAMBA_OP_input)
+            live[i] = 1;
+        for (int k = 0; live[i] && k < node->arity; k++)
+            live[node->inputs[k]] = 1;
+    }
+}
+
+static samba_status rewrite_node(samba_rewriter *rewriter, samba_rewrite_fn *rewrite, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(rewriter->in, ref);
+    samba_graph *out = rewriter->out;
+    samba_ref inputs[SAMBA_MAX_ARITY];
+    for (int k = 0; k < node->arity; k++)
+        inputs[k] = rewriter->map[node->inputs[k]];
+    out->phase = (samba_phase)node->phase;
+    out->scope = node->scope ? samba_graph_intern(out, samba_graph_name_at(rewriter->in, node->scope)) : 0;
+    samba_ref result = rewrite(rewriter, ref, inputs);
+    SAMBA_TRY(samba_graph_status(out));
+    if (result >= out->node_count)
+        return samba_fail(out->context, SAMBA_ERROR_INTERNAL, "rewriting %s %%%u gave %s", samba_op_table[node->op].name, ref,
+                          result == SAMBA_NONE ? "no node and no error" : "a node that is not in the new graph");
+    rewriter->map[ref] = result;
+    return SAMBA_OK;
+}
+
+static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewrite, const uint8_t *live)
+{
+    const samba_graph *in = rewriter->in;
+    samba_graph *out = rewriter->out;
+    out->recompute = true;
+    for (int64_t i = 0; i < in->node_count; i++) {
+        rewriter->map[i] = SAMBA_NONE;
+        if (live[i])
+            SAMBA_TRY(rewrite_node(rewriter, rewrite, (samba_ref)i));
+    }
+    out->recompute = false;
+    out->phase = in->phase;
+    out->scope = 0;
+    for (int64_t i = 0; i < in->sink_count; i++) {
+        samba_sink sink = in->sinks[i];
+        sink.name = sink.name ? samba_graph_intern(out, samba_graph_name_at(in, sink.name)) : 0;
+        sink.value = rewriter->map[sink.value];
+        sink.target = sink.kind == SAMBA_SINK_ASSIGN ? rewriter->map[sink.target] : SAMBA_NONE;
+        samba_graph_sink(out, sink);
+    }
+    return samba_graph_status(out);
+}
+
+samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **result)
+{
+    *result = NULL;
+    SAMBA_TRY(samba_graph_status(in));
+    samba_graph *out;
+    SAMBA_TRY(samba_graph_like(in, &out));
+    size_t count = (size_t)in->node_count;
+    samba_ref *map = samba_alloc(in->context, count * sizeof(*map));
+    uint8_t *live = samba_calloc(in->context, count);
+    samba_status status = SAMBA_ERROR_MEMORY;
+    if (map && live) {
+        samba_rewriter rewriter = {.in = in, .out = out, .map = map, .user = user};
+        mark_live(in, live);
+        status = rewrite_all(&rewriter, rewrite ? rewrite : samba_rewrite_copy, live);
+    }
+    if (map)
+        samba_free(in->context, map, count * sizeof(*map));
+    if (live)
+        samba_free(in->context, live, count);
+    if (status == SAMBA_OK)
+        *result = out;
+    else
+        samba_graph_free(out);
+    return status;
+}

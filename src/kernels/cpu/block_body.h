@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME, BLOCK
+ * and TRANSPOSE defined. Each function body is written once with its sizes as constants of an inlined call, so that all sums of a
+ * small block live in registers. */
+#define NAME_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
+
+INLINE VECTOR NAME(load)(const REAL *p)
+{
+    VECTOR v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void NAME(store)(REAL *p, VECTOR v) { __builtin_memcpy(p, &v, sizeof v); }
+/* The last vector of a row holds `last` lanes. With masks a part costs what a whole does; without, only real parts take that way. */
+INLINE VECTOR NAME(load_last)(const REAL *p, bool part, int last) { return part ? NAME(load_part)(p, last) : NAME(load)(p); }
+INLINE void NAME(store_last)(REAL *p, bool part, int last, VECTOR v)
+{
+    if (part)
+        NAME(store_part)(p, last, v);
+    else
+        NAME(store)(p, v);
+}
+
+INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part, const REAL *a, int64_t lda, const int64_t *ak,
+                             const REAL *b, const int64_t *bk, REAL *c, int64_t ldc, int64_t k, int last, bool first)
+{
+    VECTOR sums[12][MAX_VECTORS];
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] = (VECTOR){0};
+    if (!first)
+        UNROLL for (int i = 0; i < rows; i++)
+            UNROLL for (int j = 0; j < vectors; j++)
+                sums[i][j] = NAME(load_last)(c + i * ldc + j * NAME_LANES, part && j == vectors - 1, last);
+    for (int64_t l = 0; l < k; l++) {
+        const REAL *column = a + ak[l], *row = b + bk[l];
+        VECTOR x[MAX_VECTORS];
+        UNROLL for (int j = 0; j < vectors; j++)
+            x[j] = NAME(load_last)(row + j * NAME_LANES, part && j == vectors - 1, last);
+        UNROLL for (int i = 0; i < rows; i++) {
+            VECTOR y = column[i * lda] - (VECTOR){0}; /* in all lanes; minus 0 keeps -0 */
+            UNROLL for (int j = 0; j < vectors; j++)
+                sums[i][j] += y * x[j];
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            NAME(store_last)(c + i * ldc + j * NAME_LANES, part && j == vectors - 1, last, sums[i][j]);
+}
+
+static void NAME(offsets_small)(int rows, int vectors, const REAL *a, int64_t lda, const int64_t *ak, const REAL *b, const int64_t *bk,
+                                REAL *c, int64_t ldc, int64_t k, int last, bool first)
+{
+#define CASE(rows, vectors, part)                                                                              \
+    case ((rows) * 8 + (vectors)) * 2 + (part):                                                                \
+        NAME(offsets_of)(rows, vectors, part, a, lda, ak, b, bk, c, ldc, k, last, first);                      \
+        break;
+#if defined(__AVX512F__)
+#define ROW(rows, vectors) CASE(rows, vectors, 1)
+    switch ((rows * 8 + vectors) * 2 + 1) {
+#else
+#define ROW(rows, vectors) CASE(rows, vectors, 0) CASE(rows, vectors, 1)
+    switch ((rows * 8 + vectors) * 2 + (last < NAME_LANES)) {
+#endif
+        ROW(1, 1) ROW(2, 1) ROW(3, 1) ROW(4, 1) ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1)
+        ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2) ROW(6, 2)
+#if defined(__AVX512F__)
+        ROW(9, 1) ROW(10, 1) ROW(11, 1) ROW(12, 1) ROW(7, 2) ROW(8, 2)
+        ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3)
+        ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)
+#endif
+    }
+#undef ROW
+#undef CASE
+}
+
+/* Rows are dealt evenly, so that none is left to a short and slow last part. */
+static void NAME(offsets)(const void *a_, int64_t lda, const int64_t *ak, const void *b_, const int64_t *bk, void *c_, int64_t ldc,
+                          int64_t rows, int64_t cols, int64_t k, bool first)
+{
+    const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
+    REAL *c = (REAL *)c_;
+    for (int64_t j = 0; j < cols; j += MAX_VECTORS * NAME_LANES) {
+        int64_t width = cols - j < MAX_VECTORS * NAME_LANES ? cols - j : MAX_VECTORS * NAME_LANES;
+        int vectors = (int)((width + NAME_LANES - 1) / NAME_LANES), last = (int)(width - (vectors - 1) * NAME_LANES);
+        int64_t parts = (rows + rows_of[vectors] - 1) / rows_of[vectors], i = 0;
+        for (int64_t part = 0; part < parts; part++) {
+            int64_t end = (part + 1) * rows / parts;
+            NAME(offsets_small)((int)(end - i), vectors, a + i * lda, lda, ak, b + j, bk, c + i * ldc + j, ldc, k, last, first);
+            i = end;
+        }
+    }
+}
+
+void BLOCK(const REAL *a, int64_t lda, int64_t ska, const REAL *b, int64_t ldb, REAL *c, int64_t ldc, int64_t mr, int64_t nr, int64_t k,
+           bool first)
+{
+    enum { STEP = 256 };
+    int64_t ak[STEP], bk[STEP], l = 0;
+    for (int i = 0; i < STEP && i < k; i++) {
+        ak[i] = i * ska;
+        bk[i] = i * ldb;
+    }
+    do {
+        NAME(offsets)(a + l * ska, lda, ak, b + l * ldb, bk, c, ldc, mr, nr, k - l < STEP ? k - l : STEP, first && l == 0);
+        l += STEP;
+    } while (l < k);
+}
+
+/* Lane i of the result: the sum of v[i]'s lanes. Each step adds neighbours and puts two vectors into one. */
+INLINE VECTOR NAME(totals)(VECTOR *v)
+{
+    UNROLL for (int s = 1; s < NAME_LANES; s *= 2) {
+        INDICES low, high;
+        UNROLL for (int i = 0; i < NAME_LANES; i++) {
+            low[i] = i & s ? NAME_LANES + i - s : i;
+            high[i] = i & s ? NAME_LANES + i : i + s;
+        }
+        UNROLL for (int i = 0; i < NAME_LANES / (2 * s); i++)
+            v[i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], low) + __builtin_shuffle(v[2 * i], v[2 * i + 1], high);
+    }
+    return v[0];
+}
+
+INLINE void NAME(dot_step)(const int rows, const int cols, const bool part, int last, const REAL *a, int64_t lda, const REAL *b,
+                           int64_t ldb, VECTOR *sums)
+{
+    VECTOR x[DOT_COLS];
+    UNROLL for (int j = 0; j < cols; j++)
+        x[j] = NAME(load_last)(b + j * ldb, part, last);
+    UNROLL for (int i = 0; i < rows; i++) {
+        VECTOR y = NAME(load_last)(a + i * lda, part, last);
+        UNROLL for (int j = 0; j < cols; j++)
+            sums[i * DOT_COLS + j] += y * x[j];
+    }
+}
+
+INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a, int64_t lda, const REAL *b, int64_t ldb, REAL *c, int64_t ldc,
+                         int64_t k, bool first)
+{
+    VECTOR sums[DOT_ROWS * DOT_COLS];
+    REAL lanes[DOT_ROWS * DOT_COLS];
+    int64_t l = 0;
+    UNROLL for (int i = 0; i < DOT_ROWS * DOT_COLS; i++)
+        sums[i] = (VECTOR){0};
+    for (; l + NAME_LANES <= k; l += NAME_LANES)
+        NAME(dot_step)(rows, cols, false, NAME_LANES, a + l, lda, b + l, ldb, sums);
+    if (l < k)
+        NAME(dot_step)(rows, cols, true, (int)(k - l), a + l, lda, b + l, ldb, sums);
+    UNROLL for (int i = 0; i < DOT_ROWS * DOT_COLS; i += NAME_LANES)
+        NAME(store)(lanes + i, NAME(totals)(sums + i));
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < cols; j++)
+            c[i * ldc + j] = lanes[i * DOT_COLS + j] + (first ? 0 : c[i * ldc + j]);
+}
+
+static void NAME(dot)(const void *a_, int64_t lda, const void *b_, int64_t ldb, void *c_, int64_t ldc, int64_t rows, int64_t cols,
+                      int64_t k, bool first)
+{
+    for (int64_t j = 0; j < cols; j += DOT_COLS)
+        for (int64_t i = 0; i < rows; i += DOT_ROWS) {
+            int64_t height = rows - i < DOT_ROWS ? rows - i : DOT_ROWS, width = cols - j < DOT_COLS ? cols - j : DOT_COLS;
+            const REAL *a = (const REAL *)a_ + i * lda, *b = (const REAL *)b_ + j * ldb;
+            REAL *c = (REAL *)c_ + i * ldc + j;
+#define CASE(rows, cols)                                                  \
+    case (rows) * 8 + (cols):                                             \
+        NAME(dot_of)(rows, cols, a, lda, b, ldb, c, ldc, k, first);       \
+        break;
+            switch (height * 8 + width) {
+                CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
+                CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
+#if DOT_COLS > 2
+                CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3)
+                CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4)
+#endif
+            }
+#undef CASE
+        }
+}
+
+/* A square of vectors changes rows for columns in log2 steps: at step s, vectors i and i+s exchange the lanes that do not belong. */
+INLINE void NAME(transpose_square)(VECTOR *v)
+{
+    UNROLL for (int s = 1; s < NAME_LANES; s *= 2) {
+        INDICES low, high;
+        UNROLL for (int i = 0; i < NAME_LANES; i++) {
+            low[i] = i & s ? NAME_LANES + i - s : i;
+            high[i] = i & s ? NAME_LANES + i : i + s;
+        }
+        UNROLL for (int i = 0; i < NAME_LANES; i++)
+            if (!(i & s)) {
+                VECTOR x = v[i], y = v[i + s];
+                v[i] = __builtin_shuffle(x, y, low);
+                v[i + s] = __builtin_shuffle(x, y, high);
+            }
+    }
+}
+
+void TRANSPOSE(void *d_, int64_t ldd, const void *s_, int64_t lds, int64_t rows, int64_t cols)
+{
+    for (int64_t i = 0; i < rows; i += NAME_LANES)
+        for (int64_t j = 0; j < cols; j += NAME_LANES) {
+            const REAL *s = (const REAL *)s_ + i * lds + j;
+            REAL *d = (REAL *)d_ + j * ldd + i;
+            int height = (int)(rows - i < NAME_LANES ? rows - i : NAME_LANES), width = (int)(cols - j < NAME_LANES ? cols - j : NAME_LANES);
+            VECTOR v[NAME_LANES];
+            if (height == NAME_LANES && width == NAME_LANES) {
+                UNROLL for (int r = 0; r < NAME_LANES; r++)
+                    v[r] = NAME(load)(s + r * lds);
+                NAME(transpose_square)(v);
+                UNROLL for (int r = 0; r < NAME_LANES; r++)
+                    NAME(store)(d + r * ldd, v[r]);
+                continue;
+            }
+            UNROLL for (int r = 0; r < NAME_LANES; r++)
+                v[r] = r < height ? NAME(load_last)(s + r * lds, true, width) : (VECTOR){0};
+            NAME(transpose_square)(v);
+            UNROLL for (int r = 0; r < NAME_LANES; r++)
+                if (r < width)
+                    NAME(store_last)(d + r * ldd, true, height, v[r]);
+        }
+}
+#undef NAME_LANES

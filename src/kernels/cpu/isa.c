@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which instruction sets this build has and this CPU runs. A table stands for all that its flags in meson.build allow the compiler,
+ * so each of them is asked for. */
+#include "kernels/kernel.h"
+
+const char *const samba_isa_names[SAMBA_ISA_COUNT] = {"generic", "avx2", "avx512"};
+
+const samba_kernels *samba_kernels_for(samba_isa isa)
+{
+    switch (isa) {
+    case SAMBA_ISA_GENERIC: return &samba_kernels_generic;
+#if defined(__x86_64__)
+    case SAMBA_ISA_AVX2:
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+            return &samba_kernels_avx2;
+        return NULL;
+    case SAMBA_ISA_AVX512:
+        if (samba_kernels_for(SAMBA_ISA_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+            return &samba_kernels_avx512;
+        return NULL;
+#endif
+    default: return NULL;
+    }
+}
+
+samba_isa samba_isa_best(void)
+{
+    for (int isa = SAMBA_ISA_COUNT - 1; isa > SAMBA_ISA_GENERIC; isa--)
+        if (samba_kernels_for((samba_isa)isa))
+            return (samba_isa)isa;
+    return SAMBA_ISA_GENERIC;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Element-wise kernels, and the table of all kernels of one ISA. Compiled once for each ISA: plain loops that the compiler turns into
+ * vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the condition. Integers wrap. */
+#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/parts.h"
+#include "kernels/cpu/vector_math.h"
+
+static inline int64_t wrap_add(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
+static inline int64_t wrap_sub(int64_t x, int64_t y) { return (int64_t)((uint64_t)x - (uint64_t)y); }
+static inline int64_t wrap_mul(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
+
+/* x^y by squaring; a negative power of anything but 1 and -1 truncates to 0 */
+static inline int64_t integer_power(int64_t x, int64_t y)
+{
+    if (y < 0)
+        return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
+    int64_t result = 1;
+    for (; y > 0; y >>= 1, x = wrap_mul(x, x))
+        result = y & 1 ? wrap_mul(result, x) : result;
+    return result;
+}
+
+static inline double vector_sigmoid64(double x)
+{
+    double e = exp(-fabs(x));
+    return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+
+/* What int64 cannot hold, and NaN, become 0. */
+static inline int64_t truncate_f32(float x) { return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : 0; }
+static inline int64_t truncate_f64(double x) { return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0; }
+
+#define HEAD(name)                                                                                                           \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)
+
+#define UNARY(name, class, result, type, expression)                                                                         \
+    HEAD(name##_##class)                                                                                                     \
+    {                                                                                                                        \
+        result *d = d_;                                                                                                      \
+        const type *a = a_;                                                                                                  \
+        (void)b_, (void)c_;                                                                                                  \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            type x = a[i];                                                                                                   \
+            d[i] = (result)(expression);                                                                                     \
+        }                                                                                                                    \
+    }
+
+#define BINARY(name, class, result, type, expression)                                                                        \
+    HEAD(name##_##class)                                                                                                     \
+    {                                                                                                                        \
+        result *d = d_;                                                                                                      \
+        const type *a = a_, *b = b_;                                                                                         \
+        (void)c_;                                                                                                            \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            type x = a[i], y = b[i];                                                                                         \
+            d[i] = (result)(expression);                                                                                     \
+        }                                                                                                                    \
+    }
+
+#define WHERE(class, type)                                                                                                   \
+    HEAD(where_##class)                                                                                                      \
+    {                                                                                                                        \
+        type *d = d_;                                                                                                        \
+        const float *a = a_;                                                                                                 \
+        const type *b = b_, *c = c_;                                                                                         \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            type x = b[i], y = c[i];                                                                                         \
+            d[i] = a[i] != 0.0f ? x : y;                                                                                     \
+        }                                                                                                                    \
+    }
+
+/* operators whose expression is the same for all classes */
+#define EACH_CLASS(class, type)                                                                                              \
+    UNARY(sign, class, type, type, (x > 0) - (x < 0))                                                                        \
+    UNARY(relu, class, type, type, x < 0 ? 0 : x)                                                                            \
+    UNARY(logical_not, class, type, type, x == 0)                                                                            \
+    UNARY(not_zero, class, float, type, x != 0)                                                                              \
+    BINARY(maximum, class, type, type, x > y || x != x ? x : y)                                                              \
+    BINARY(minimum, class, type, type, x < y || x != x ? x : y)                                                              \
+    BINARY(eq, class, float, type, x == y)                                                                                   \
+    BINARY(ne, class, float, type, x != y)                                                                                   \
+    BINARY(lt, class, float, type, x < y)                                                                                    \
+    BINARY(le, class, float, type, x <= y)                                                                                   \
+    BINARY(gt, class, float, type, x > y)                                                                                    \
+    BINARY(ge, class, float, type, x >= y)                                                                                   \
+    WHERE(class, type)
+EACH_CLASS(f32, float)
+EACH_CLASS(f64, double)
+EACH_CLASS(i64, int64_t)
+
+#define EACH_FLOAT(class, type, one)                                                                                         \
+    UNARY(neg, class, type, type, -x)                                                                                        \
+    UNARY(reciprocal, class, type, type, one / x)                                                                            \
+    BINARY(add, class, type, type, x + y)                                                                                    \
+    BINARY(sub, class, type, type, x - y)                                                                                    \
+    BINARY(mul, class, type, type, x *y)                                                                                     \
+    BINARY(div, class, type, type, x / y)
+EACH_FLOAT(f32, float, 1.0f)
+EACH_FLOAT(f64, double, 1.0)
+
+UNARY(abs, f32, float, float, fabsf(x))
+UNARY(abs, f64, double, double, fabs(x))
+UNARY(sqrt, f32, float, float, sqrtf(x))
+UNARY(sqrt, f64, double, double, sqrt(x))
+UNARY(rsqrt, f32, float, float, 1.0f / sqrtf(x))
+UNARY(rsqrt, f64, double, double, 1.0 / sqrt(x))
+UNARY(exp, f32, float, float, vector_exp(x))
+UNARY(exp, f64, double, double, exp(x))
+UNARY(log, f32, float, float, vector_log(x))
+UNARY(log, f64, double, double, log(x))
+UNARY(tanh, f32, float, float, vector_tanh(x))
+UNARY(tanh, f64, double, double, tanh(x))
+UNARY(sigmoid, f32, float, float, vector_sigmoid(x))
+UNARY(sigmoid, f64, double, double, vector_sigmoid64(x))
+UNARY(erf, f32, float, float, vector_erf(x))
+UNARY(erf, f64, double, double, erf(x))
+BINARY(pow, f32, float, float, powf(x, y))
+BINARY(pow, f64, double, double, pow(x, y))
+UNARY(round_bfloat16, f32, float, float, float_of_bfloat16(bfloat16_of_float(x)))
+UNARY(round_float16, f32, float, float, float_of_float16(float16_of_float(x)))
+
+UNARY(neg, i64, int64_t, int64_t, wrap_sub(0, x))
+UNARY(abs, i64, int64_t, int64_t, x < 0 ? wrap_sub(0, x) : x)
+BINARY(add, i64, int64_t, int64_t, wrap_add(x, y))
+BINARY(sub, i64, int64_t, int64_t, wrap_sub(x, y))
+BINARY(mul, i64, int64_t, int64_t, wrap_mul(x, y))
+BINARY(pow, i64, int64_t, int64_t, integer_power(x, y))
+UNARY(wrap_int32, i64, int64_t, int64_t, (int32_t)x)
+UNARY(wrap_int16, i64, int64_t, int64_t, (int16_t)x)
+UNARY(wrap_int8, i64, int64_t, int64_t, (int8_t)x)
+UNARY(wrap_uint8, i64, int64_t, int64_t, (uint8_t)x)
+
+UNARY(f32, f32, float, float, x)
+UNARY(f32, f64, double, float, x)
+UNARY(f32, i64, int64_t, float, truncate_f32(x))
+UNARY(f64, f32, float, double, x)
+UNARY(f64, f64, double, double, x)
+UNARY(f64, i64, int64_t, double, truncate_f64(x))
+UNARY(i64, f32, float, int64_t, x)
+UNARY(i64, f64, double, int64_t, x)
+UNARY(i64, i64, int64_t, int64_t, x)
+
+#define ALL(name) [SAMBA_TILE_##name] = {name##_f32, name##_f64, name##_i64}
+#define FLOATS(name) [SAMBA_TILE_##name] = {name##_f32, name##_f64, NULL}
+#define F32_ONLY(name) [SAMBA_TILE_##name] = {name##_f32, NULL, NULL}
+#define I64_ONLY(name) [SAMBA_TILE_##name] = {NULL, NULL, name##_i64}
+#define CLASSES(name) {SAMBA_ISA_NAME(name##_f32), SAMBA_ISA_NAME(name##_f64), SAMBA_ISA_NAME(name##_i64)}
+
+const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
+    .isa = SAMBA_ISA_NUMBER,
+    .map = {ALL(neg), ALL(abs), ALL(sign), ALL(relu), ALL(logical_not), ALL(not_zero),
+            FLOATS(exp), FLOATS(log), FLOATS(sqrt), FLOATS(rsqrt), FLOATS(reciprocal), FLOATS(tanh), FLOATS(sigmoid), FLOATS(erf),
+            ALL(add), ALL(sub), ALL(mul), FLOATS(div), ALL(pow), ALL(maximum), ALL(minimum),
+            ALL(eq), ALL(ne), ALL(lt), ALL(le), ALL(gt), ALL(ge), ALL(where),
+            I64_ONLY(wrap_int32), I64_ONLY(wrap_int16), I64_ONLY(wrap_int8), I64_ONLY(wrap_uint8),
+            F32_ONLY(round_bfloat16), F32_ONLY(round_float16)},
+    .convert = {{f32_f32, f32_f64, f32_i64}, {f64_f32, f64_f64, f64_i64}, {i64_f32, i64_f64, i64_i64}},
+#define DTYPE(name, memory, type) SAMBA_ISA_NAME(samba_load_##name),
+    .load = {SAMBA_EACH_DTYPE(DTYPE)},
+#undef DTYPE
+#define DTYPE(name, memory, type) SAMBA_ISA_NAME(samba_store_##name),
+    .store = {SAMBA_EACH_DTYPE(DTYPE)},
+#undef DTYPE
+#define DTYPE(name, memory, type) SAMBA_ISA_NAME(samba_load_strided_##name),
+    .load_strided = {SAMBA_EACH_DTYPE(DTYPE)},
+#undef DTYPE
+#define DTYPE(name, memory, type) SAMBA_ISA_NAME(samba_store_strided_##name),
+    .store_strided = {SAMBA_EACH_DTYPE(DTYPE)},
+#undef DTYPE
+    .fill = CLASSES(samba_fill),
+    .spread = CLASSES(samba_spread),
+    .reduce_sum = CLASSES(samba_sum),
+    .reduce_amax = CLASSES(samba_amax),
+    .reduce_amin = CLASSES(samba_amin),
+    .reduce_argmax = CLASSES(samba_argmax),
+    .collect_rows = CLASSES(samba_collect_rows),
+    .total_f32 = SAMBA_ISA_NAME(samba_total_f32),
+    .total_f64 = SAMBA_ISA_NAME(samba_total_f64),
+    .total_i64 = SAMBA_ISA_NAME(samba_total_i64),
+    .random = SAMBA_ISA_NAME(samba_random),
+    .block_f32 = SAMBA_ISA_NAME(samba_block_f32),
+    .block_f64 = SAMBA_ISA_NAME(samba_block_f64),
+    .transpose4 = SAMBA_ISA_NAME(samba_transpose4),
+    .transpose8 = SAMBA_ISA_NAME(samba_transpose8),
+};

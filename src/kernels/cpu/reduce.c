@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
+#include "kernels/cpu/parts.h"
+#include <math.h>
+#include <string.h>
+
+#define SHORT_ROW 16 /* columns below which a row is no work for vectors */
+#define SHORT_SUM 32 /* the same for sums, where plain additions of several rows overlap */
+#define COLUMNS 32   /* columns summed at a time, in vector registers */
+
+/* ---- values that are not a number, of any class ---- */
+static inline bool is_nan_f32(float x) { return x != x; }
+static inline bool is_nan_f64(double x) { return x != x; }
+static inline bool is_nan_i64(int64_t x)
+{
+    (void)x;
+    return false;
+}
+static inline float nan_f32(void) { return NAN; }
+static inline double nan_f64(void) { return NAN; }
+static inline int64_t nan_i64(void) { return 0; } /* never asked for */
+
+/* ---- fill, spread ---- */
+#define FILL(name, type)                                                                                                     \
+    void SAMBA_ISA_NAME(samba_fill_##name)(void *d_, const void *value, int64_t n)                                           \
+    {                                                                                                                        \
+        type *d = d_, x = *(const type *)value;                                                                              \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                                                      \
+            d[i] = x;                                                                                                        \
+    }                                                                                                                        \
+    /* A short row is written SHORT_ROW wide, into what the next rows then write over, as long as that lies inside. */       \
+    void SAMBA_ISA_NAME(samba_spread_##name)(void *d_, const void *a_, int64_t rows, int64_t cols)                           \
+    {                                                                                                                        \
+        type *d = d_;                                                                                                        \
+        const type *a = a_;                                                                                                  \
+        if (cols == 1) {                                                                                                     \
+            memcpy(d, a, (size_t)rows * sizeof(type));                                                                       \
+            return;                                                                                                          \
+        }                                                                                                                    \
+        int64_t r = 0, wide = cols < SHORT_ROW ? rows - (SHORT_ROW + cols - 1) / (cols > 0 ? cols : 1) : 0;                  \
+        for (; r < wide; r++, d += cols)                                                                                     \
+            for (int c = 0; c < SHORT_ROW; c++)                                                                              \
+                d[c] = a[r];                                                                                                 \
+        for (; r < rows; r++, d += cols) {                                                                                   \
+            type x = a[r];                                                                                                   \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t c = 0; c < cols; c++)                                                                               \
+                d[c] = x;                                                                                                    \
+        }                                                                                                                    \
+    }
+FILL(f32, float)
+FILL(f64, double)
+FILL(i64, int64_t)
+
+/* ---- row reductions ---- */
+#define SUM(name, type, add_type)                                                                                            \
+    void SAMBA_ISA_NAME(samba_sum_##name)(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)                  \
+    {                                                                                                                        \
+        type *d = d_;                                                                                                        \
+        const add_type *a = a_;                                                                                              \
+        for (int64_t r = 0; r < rows; r++, a += cols) {                                                                      \
+            add_type sum = 0;                                                                                                \
+            if (cols < SHORT_SUM) {                                                                                          \
+                for (int64_t c = 0; c < cols; c++)                                                                           \
+                    sum += a[c];                                                                                             \
+            } else {                                                                                                         \
+                _Pragma("omp simd reduction(+ : sum)")                                                                       \
+                for (int64_t c = 0; c < cols; c++)                                                                           \
+                    sum += a[c];                                                                                             \
+            }                                                                                                                \
+            d[r] = (type)(first ? sum : (add_type)d[r] + sum);                                                               \
+        }                                                                                                                    \
+    }
+SUM(f32, float, float)
+SUM(f64, double, double)
+SUM(i64, int64_t, uint64_t) /* wraps */
+
+#define EXTREME(kernel, name, type, better, reduction, worst)                                                                \
+    static inline type kernel##_row_##name(const type *a, int64_t n)                                                         \
+    {                                                                                                                        \
+        type best = worst;                                                                                                   \
+        int nan = 0;                                                                                                         \
+        if (n < SHORT_ROW) {                                                                                                 \
+            for (int64_t i = 0; i < n; i++) {                                                                                \
+                nan |= is_nan_##name(a[i]);                                                                                  \
+                best = a[i] better best ? a[i] : best;                                                                       \
+            }                                                                                                                \
+        } else {                                                                                                             \
+            _Pragma(reduction)                                                                                               \
+            for (int64_t i = 0; i < n; i++) {                                                                                \
+                nan |= is_nan_##name(a[i]);                                                                                  \
+                best = a[i] better best ? a[i] : best;                                                                       \
+            }                                                                                                                \
+        }                                                                                                                    \
+        return nan ? nan_##name() : best;                                                                                    \
+    }                                                                                                                        \
+    void SAMBA_ISA_NAME(samba_##kernel##_##name)(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)           \
+    {                                                                                                                        \
+        type *d = d_;                                                                                                        \
+        const type *a = a_;                                                                                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                                                 \
+            type best = kernel##_row_##name(a + r * cols, cols);                                                             \
+            d[r] = first || best better d[r] || is_nan_##name(best) ? best : d[r];                                           \
+        }                                                                                                                    \
+    }
+#define MAX_AND_NAN "omp simd reduction(max : best) reduction(| : nan)"
+#define MIN_AND_NAN "omp simd reduction(min : best) reduction(| : nan)"
+EXTREME(amax, f32, float, >, MAX_AND_NAN, -INFINITY)
+EXTREME(amax, f64, double, >, MAX_AND_NAN, -INFINITY)
+EXTREME(amax, i64, int64_t, >, MAX_AND_NAN, INT64_MIN)
+EXTREME(amin, f32, float, <, MIN_AND_NAN, INFINITY)
+EXTREME(amin, f64, double, <, MIN_AND_NAN, INFINITY)
+EXTREME(amin, i64, int64_t, <, MIN_AND_NAN, INT64_MAX)
+
+/* The greatest value first, then where it stands first; NaN counts as greatest. */
+#define ARGMAX(name, type)                                                                                                   \
+    void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t *d, void *best_, const void *a_, int64_t rows, int64_t cols,            \
+                                             int64_t col0, bool first)                                                       \
+    {                                                                                                                        \
+        type *best = best_;                                                                                                  \
+        const type *a = a_;                                                                                                  \
+        for (int64_t r = 0; r < rows; r++, a += cols) {                                                                      \
+            type value = amax_row_##name(a, cols);                                                                           \
+            if (first || value > best[r] || (is_nan_##name(value) && !is_nan_##name(best[r]))) {                             \
+                int64_t c = 0;                                                                                               \
+                while (c + 1 < cols && a[c] != value && !is_nan_##name(a[c]))                                                \
+                    c++;                                                                                                     \
+                best[r] = value;                                                                                             \
+                d[r] = col0 + c;                                                                                             \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+ARGMAX(f32, float)
+ARGMAX(f64, double)
+ARGMAX(i64, int64_t)
+
+/* ---- sums over rows and over all ---- */
+#define COLLECT(name, type, wide)                                                                                            \
+    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums_, const void *a_, int64_t rows, int64_t cols)                  \
+    {                                                                                                                        \
+        wide *sums = sums_;                                                                                                  \
+        const type *a = a_;                                                                                                  \
+        int64_t c = 0;                                                                                                       \
+        for (; c + COLUMNS <= cols; c += COLUMNS) {                                                                          \
+            wide sum[COLUMNS];                                                                                               \
+            memcpy(sum, sums + c, sizeof sum);                                                                               \
+            for (int64_t r = 0; r < rows; r++) {                                                                             \
+                SAMBA_VECTOR_LOOP                                                                                            \
+                for (int i = 0; i < COLUMNS; i++)                                                                            \
+                    sum[i] += (wide)a[r * cols + c + i];                                                                     \
+            }                                                                                                                \
+            memcpy(sums + c, sum, sizeof sum);                                                                               \
+        }                                                                                                                    \
+        for (int64_t r = 0; r < rows; r++) {                                                                                 \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t i = c; i < cols; i++)                                                                               \
+                sums[i] += (wide)a[r * cols + i];                                                                            \
+        }                                                                                                                    \
+    }
+COLLECT(f32, float, double)
+COLLECT(f64, double, double)
+COLLECT(i64, uint64_t, uint64_t) /* wraps */
+
+#define TOTAL(name, type, wide, sum_type)                                                                                    \
+    wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n)                                                        \
+    {                                                                                                                        \
+        sum_type low = 0, high = 0;                                                                                          \
+        int64_t half = n / 2;                                                                                                \
+        _Pragma("omp simd reduction(+ : low, high)")                                                                         \
+        for (int64_t i = 0; i < half; i++) {                                                                                 \
+            low += (sum_type)a[i];                                                                                           \
+            high += (sum_type)a[half + i];                                                                                   \
+        }                                                                                                                    \
+        return (wide)(low + high + (n % 2 ? (sum_type)a[n - 1] : 0));                                                        \
+    }
+TOTAL(f32, float, double, double)
+TOTAL(f64, double, double, double)
+TOTAL(i64, int64_t, int64_t, uint64_t)

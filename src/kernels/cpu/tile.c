@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs tile programs: an interpreter whose instructions each work on a tile of at most SAMBA_TILE_CAPACITY elements, so that what it costs
+ * to choose the next one is little beside its work, and registers stay in the first-level cache.
+ *
+ * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
+#include "kernels/cpu/tile.h"
+
+int64_t samba_tile_thread_scratch(const samba_tile_program *program) { return program->thread_scratch; }
+
+bool samba_tile_has_collect(const samba_tile_program *program) { return program->collector_count > 0; }
+
+/* ---- one chunk ---- */
+static void fill_constant(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
+{
+    float f32 = (float)code->immediate;
+    int64_t i64 = code->class_ == SAMBA_I64 ? (int64_t)code->immediate : 0;
+    const void *value = code->class_ == SAMBA_F32 ? (const void *)&f32 : code->class_ == SAMBA_F64 ? (const void *)&code->immediate : &i64;
+    program->kernels->fill[code->class_](frame->pointers[code->d], value, program->fill);
+}
+
+static void fill_scalar(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
+{
+    const samba_view *view = &program->views[code->view];
+    program->kernels->load[view->dtype](frame->spare, view->base, 1);
+    program->kernels->fill[code->class_](frame->pointers[code->d], frame->spare, program->fill);
+}
+
+static void run_codes(const samba_tile_program *program, samba_frame *frame, int begin, int end)
+{
+    char *const *pointers = frame->pointers;
+    const samba_code *code = &program->codes[begin], *stop = &program->codes[end];
+    int64_t counts[2] = {[SAMBA_FULL] = frame->rows * frame->cols, [SAMBA_ROW] = frame->rows};
+    for (; code < stop; code++) {
+        if (code->once && (!frame->first || (code->edge && frame->col != 0)))
+            continue;
+        char *d = pointers[code->d], *a = pointers[code->a];
+        switch ((samba_action)code->action) {
+        case SAMBA_DO_MAP: code->map(d, a, pointers[code->b], pointers[code->c], counts[code->extent]); break;
+        case SAMBA_DO_LOAD: samba_tile_load(program, frame, code); break;
+        case SAMBA_DO_STORE: samba_tile_store(program, frame, code); break;
+        case SAMBA_DO_BLOCK: samba_tile_block(program, frame, code); break;
+        case SAMBA_DO_IOTA: samba_tile_iota(program, frame, code); break;
+        case SAMBA_DO_RANDOM: samba_tile_random(program, frame, code); break;
+        case SAMBA_DO_REDUCE: code->reduce(d, a, frame->rows, frame->cols, frame->first); break;
+        case SAMBA_DO_ARGMAX:
+            program->kernels->reduce_argmax[code->class_]((int64_t *)d, frame->scratch + code->best, a, frame->rows, frame->cols, frame->col,
+                                                          frame->first);
+            break;
+        case SAMBA_DO_SPREAD: program->kernels->spread[code->class_](d, a, frame->rows, frame->cols); break;
+        case SAMBA_DO_COLLECT: samba_tile_collect(program, frame, code); break;
+        case SAMBA_DO_CONST: fill_constant(program, frame, code); break;
+        case SAMBA_DO_SCALAR: fill_scalar(program, frame, code); break;
+        }
+    }
+}
+
+/* Points registers at what they are for this chunk: memory, the block, or storage. */
+static void point_registers(const samba_tile_program *program, samba_frame *frame)
+{
+    for (int i = 0; i < program->moving_count; i++) {
+        int r = program->moving[i];
+        const samba_tile_register *at = &program->registers[r];
+        bool full = at->extent == SAMBA_FULL;
+        char *pointer = frame->scratch + at->storage + (at->wide && full ? (frame->col - frame->col0) * at->size : 0);
+        if (at->block && frame->block && (frame->rows == 1 || frame->block_ld == frame->cols))
+            pointer = (char *)frame->block + frame->col * at->size;
+        if (at->direct >= 0) {
+            const samba_place *place = &frame->places[at->direct];
+            const samba_view *view = &program->views[at->direct];
+            if (full ? place->dense_full : place->dense_row)
+                pointer = view->base + (place->offset + (full ? frame->col : 0)) * view->size;
+        }
+        frame->pointers[r] = pointer;
+    }
+}
+
+/* ---- one tile: all steps ---- */
+static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
+{
+    frame->col = frame->col0 + done;
+    frame->cols = cols - done < SAMBA_TILE_CAPACITY ? cols - done : SAMBA_TILE_CAPACITY;
+    frame->first = done == 0;
+    point_registers(program, frame);
+}
+
+static void run_tile(const samba_tile_program *program, samba_frame *frame, int64_t row0, int64_t rows, int64_t col0, int64_t cols)
+{
+    for (int i = 0; i < program->located_count; i++) {
+        const samba_view *view = &program->views[program->located[i]];
+        samba_view_locate(view, &frame->places[program->located[i]], (int64_t *)(frame->scratch + view->row_offsets), row0, rows, cols);
+    }
+    frame->rows = rows;
+    frame->col0 = col0;
+    set_chunk(program, frame, 0, cols);
+    for (int s = 0; s < program->step_count; s++) {
+        const samba_step *step = &program->steps[s];
+        run_codes(program, frame, step->begin, step->end);
+        if (!step->loop || cols <= SAMBA_TILE_CAPACITY)
+            continue;
+        for (int64_t done = SAMBA_TILE_CAPACITY; done < cols; done += SAMBA_TILE_CAPACITY) {
+            set_chunk(program, frame, done, cols);
+            run_codes(program, frame, step->begin, step->end);
+        }
+        if (s + 1 < program->step_count)
+            set_chunk(program, frame, 0, cols);
+    }
+}
+
+/* ---- regions ---- */
+void samba_tile_begin(const samba_tile_program *program, char *thread_scratch)
+{
+    samba_frame *frame = (samba_frame *)thread_scratch;
+    *frame = (samba_frame){.scratch = thread_scratch,
+                           .pointers = (char **)(thread_scratch + program->pointers),
+                           .places = (samba_place *)(thread_scratch + program->places),
+                           .kept = (samba_kept *)(thread_scratch + program->kept),
+                           .spare = thread_scratch + program->spare,
+                           .rows = program->fill, /* setup registers serve as FULL and as ROW */
+                           .cols = 1,
+                           .first = true};
+    for (int r = 0; r < program->register_count; r++)
+        frame->pointers[r] = thread_scratch + program->registers[r].storage;
+    for (int k = 0; k < program->kept_count; k++)
+        frame->kept[k] = (samba_kept){-1, -1, 0};
+    run_codes(program, frame, 0, program->setup);
+    samba_tile_collect_begin(program, frame);
+}
+
+void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+                       const void *block, int64_t block_ld)
+{
+    samba_frame *frame = (samba_frame *)thread_scratch;
+    int64_t height = cols < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / (cols > 0 ? cols : 1) : 1;
+    for (int64_t done = 0; done < rows; done += height) {
+        frame->block = block ? (const char *)block + (done * block_ld - col0) * program->block_size : NULL;
+        frame->block_ld = block_ld;
+        run_tile(program, frame, row0 + done, rows - done < height ? rows - done : height, col0, cols);
+    }
+}
+
+void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads)
+{
+    samba_tile_collect_end(program, (samba_frame *)scratches, scratches, pitch, threads, 0, 1);
+}
+
+/* ---- a stage of its own ---- */
+static void run_stage(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const samba_tile_program *program = state;
+    char *own = scratch + thread * program->thread_scratch;
+    samba_frame *frame = (samba_frame *)own;
+    if (phase == 1) {
+        samba_tile_collect_end(program, frame, scratch, program->thread_scratch, threads, thread, threads);
+        return;
+    }
+    samba_tile_begin(program, own);
+    int64_t width = program->tile_cols, across = width > 0 ? (program->cols + width - 1) / width : 1;
+    int64_t down = (program->rows + program->tile_rows - 1) / program->tile_rows, tiles = down * across;
+    for (int64_t tile = tiles * thread / threads, end = tiles * (thread + 1) / threads; tile < end; tile++) {
+        int64_t row0 = tile / across * program->tile_rows, col0 = tile % across * width;
+        int64_t rows = program->rows - row0, cols = program->cols - col0;
+        run_tile(program, frame, row0, rows < program->tile_rows ? rows : program->tile_rows, col0, cols < width ? cols : width);
+    }
+}
+
+samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    const samba_tile_program *program;
+    SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
+    *prepared = (samba_prepared){.run = run_stage, .state = program, .phases = samba_tile_has_collect(program) ? 2 : 1,
+                                 .thread_scratch = samba_tile_thread_scratch(program)};
+    return SAMBA_OK;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bits of float32, and bfloat16 and float16 from and to float32 without branches, so that a loop over them becomes vector code.
+ * Results are those of samba_float_to_bfloat16 and its sisters in tensor.h, bit for bit. */
+#ifndef SAMBA_CPU_VECTOR_BITS_H
+#define SAMBA_CPU_VECTOR_BITS_H
+
+#include <stdint.h>
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_of_bfloat16(uint16_t bits) { return float_of((uint32_t)bits << 16); }
+
+static inline uint16_t bfloat16_of_float(float value)
+{
+    uint32_t bits = bits_of(value), rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+/* Exponent and mantissa stand in float's place but for the exponent's bias: a product with 2^112 mends that, subnormals included. */
+static inline float float_of_float16(uint16_t half)
+{
+    uint32_t low = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t finite = bits_of(float_of(low << 13) * 0x1p112f), special = low << 13 | 0x7f800000u;
+    return float_of(sign | (low >= 0x7c00u ? special : finite));
+}
+
+static inline uint16_t float16_of_float(float value)
+{
+    uint32_t all = bits_of(value), sign = all >> 16 & 0x8000u, bits = all & 0x7fffffffu;
+    uint32_t normal = (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13;
+    uint32_t small = bits_of(float_of(bits) + 0.5f) - 0x3f000000u; /* below 2^-14 the adder rounds to multiples of 2^-24 */
+    uint32_t nan = 0x7e00u | (bits >> 13 & 0x3ffu);
+    uint32_t result = bits < 0x38800000u ? small : normal;
+    result = bits >= 0x477ff000u ? 0x7c00u : result; /* 65520 and more round to infinity */
+    result = bits > 0x7f800000u ? nan : result;
+    return (uint16_t)(sign | result);
+}
+
+#endif

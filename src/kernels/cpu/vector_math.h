@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exp, log, tanh, erf and the sigmoid of float32 without branches or calls, so that a loop over them becomes vector code on every
+ * ISA. Errors stay below 2 units in the last place (tests/unit/test_tiles.c holds them to 4 against libm in double); NaN, infinities,
+ * signed zeros and subnormal numbers come out as in C. The polynomials are minimax fits of these functions.
+ *
+ * double, and pow: on x86-64 glibc's libmvec (up to 4 units) through the SIMD prototypes below, elsewhere libm. */
+#ifndef SAMBA_CPU_VECTOR_MATH_H
+#define SAMBA_CPU_VECTOR_MATH_H
+
+#include "kernels/cpu/vector_bits.h"
+#include <math.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 35)
+#pragma omp declare simd notinbranch
+extern double exp(double);
+#pragma omp declare simd notinbranch
+extern double log(double);
+#pragma omp declare simd notinbranch
+extern double tanh(double);
+#pragma omp declare simd notinbranch
+extern double erf(double);
+#pragma omp declare simd notinbranch
+extern double pow(double, double);
+#pragma omp declare simd notinbranch
+extern float powf(float, float);
+#endif
+#endif
+
+/* x = k ln2 + r, |r| <= ln2 / 2; returns exp(r) - 1. k is exact in float as long as |x| < 2^21. The first part of ln2 has 10 bits, so
+ * its product with k is exact. Adding 1.5 * 2^23 rounds to an integer that stands in the low bits. */
+static inline float exp_reduced(float x, int32_t *k)
+{
+    float shifted = x * 1.44269502f + 12582912.0f, whole = shifted - 12582912.0f;
+    *k = (int32_t)(bits_of(shifted) - bits_of(12582912.0f));
+    float r = (x - whole * 0.693359375f) + whole * 2.12194442e-4f;
+    float q = 1.98458773e-4f;
+    q = q * r + 1.39406277e-3f;
+    q = q * r + 8.33338965e-3f;
+    q = q * r + 4.16663624e-2f;
+    q = q * r + 1.66666657e-1f;
+    q = q * r + 0.5f;
+    return q * (r * r) + r;
+}
+
+static inline float power_of_two(int32_t k) { return float_of((uint32_t)(k + 127) << 23); }
+
+/* 2^k is applied in two steps, as its exponent leaves float's range before the result does. */
+static inline float vector_exp(float x)
+{
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    int32_t k;
+    float p = exp_reduced(x, &k) + 1.0f;
+    int32_t half = k >> 1;
+    return p * power_of_two(half) * power_of_two(k - half);
+}
+
+/* exp(x) - 1 where 2^k stays in range: |x| < 80 */
+static inline float vector_expm1(float x)
+{
+    int32_t k;
+    float p = exp_reduced(x, &k), scale = power_of_two(k);
+    return scale * p + (scale - 1.0f);
+}
+
+/* tanh |x| = e / (e + 2) with e = exp(2|x|) - 1; 1 to the last bit from 9.02 on */
+static inline float vector_tanh(float x)
+{
+    float t = fabsf(x);
+    t = t > 9.1f ? 9.1f : t;
+    float e = vector_expm1(2.0f * t);
+    return copysignf(e / (e + 2.0f), x);
+}
+
+/* From exp(-|x|), which cannot overflow; small results keep their precision. */
+static inline float vector_sigmoid(float x)
+{
+    float e = vector_exp(-fabsf(x));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+/* erf t = 1 - exp(-t P(t)) with P a fit of -log(erfc t) / t on [0, 4]; 1 to the last bit beyond. */
+static inline float vector_erf(float x)
+{
+    float t = fabsf(x);
+    t = t > 4.0f ? 4.0f : t;
+    float p = 1.19331526e-6f;
+    p = p * t - 2.13547573e-5f;
+    p = p * t + 1.67481601e-4f;
+    p = p * t - 7.40687246e-4f;
+    p = p * t + 1.79935538e-3f;
+    p = p * t - 2.53061997e-4f;
+    p = p * t - 1.91176943e-2f;
+    p = p * t + 1.02771275e-1f;
+    p = p * t + 6.36619806e-1f;
+    p = p * t + 1.12837923f;
+    return copysignf(-vector_expm1(-t * p), x);
+}
+
+/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln2 + log(1 + f). Subnormal numbers are scaled up first. */
+static inline float vector_log(float x)
+{
+    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
+    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
+    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
+    float e = (float)((int32_t)offset >> 23) + shift;
+    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
+    float q = -7.63442963e-2f;
+    q = q * f + 1.27615497e-1f;
+    q = q * f - 1.31601945e-1f;
+    q = q * f + 1.42017618e-1f;
+    q = q * f - 1.66233569e-1f;
+    q = q * f + 2.00012267e-1f;
+    q = q * f - 2.50008225e-1f;
+    q = q * f + 3.33333313e-1f;
+    float square = f * f, tail = (q * f - 0.5f) * square - e * 2.12194442e-4f;
+    float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
+    return x > 0.0f && x < INFINITY ? e * 0.693359375f + (f + tail) : special;
+}
+
+#endif

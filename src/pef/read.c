@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * File -> bytes -> plan. Nothing in a file is trusted: header and checksums first, then the message, whose lists bound every allocation by
+ * what is really there, then the plan's own check. Until all have passed the caller gets no plan.
+ *
+ * protobuf-c allocates from a scratch arena (its frees do nothing) that is gone when reading ends; the plan's memory is the plan's arena. */
+#include "pef/format.h"
+#include "pef/pef.pb-c.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- header ---- */
+static samba_status check_beginning(samba_context *context, const char *name, const samba_pef_header *header, int64_t size)
+{
+    if (size < (int64_t)sizeof header->magic || memcmp(header->magic, SAMBA_PEF_MAGIC, sizeof header->magic) != 0)
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC "; give the .pef file that compile wrote", name);
+    if (size < (int64_t)sizeof *header)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is truncated: a PEF's header has %zu bytes, the file has %lld", name,
+                          sizeof *header, (long long)size);
+    if (header->endian == __builtin_bswap32(SAMBA_PEF_ENDIAN))
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" was written on a machine of the other byte order: compile the model again for this one", name);
+    if (header->version != SAMBA_PEF_VERSION)
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "this library reads PEF version %d and \"%s\" is version %u: compile the model again with this library, or "
+                          "update the library",
+                          SAMBA_PEF_VERSION, name, header->version);
+    if (header->header_checksum != samba_hash(header, offsetof(samba_pef_header, header_checksum), 0))
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" is damaged: its header does not match its checksum; copy it again or compile the model again", name);
+    return SAMBA_OK;
+}
+
+static samba_status check_header(samba_context *context, const char *name, const samba_pef_header *header, const char *bytes, int64_t size)
+{
+    if (header->endian != SAMBA_PEF_ENDIAN || header->number != SAMBA_PEF_NUMBER)
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" writes its numbers as no machine does that this library knows: compile the model again", name);
+    if (size != header->file_length)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is %s: its header says %lld bytes, the file has %lld; copy it again", name,
+                          size < header->file_length ? "truncated" : "too long", (long long)header->file_length, (long long)size);
+    if (header->body_checksum != samba_hash(bytes + sizeof *header, (size_t)size - sizeof *header, 0))
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" is damaged: its content does not match its checksum; copy it again or compile the model again", name);
+    if (header->tile_count > SAMBA_TILE_COUNT || header->tile_signature != samba_pef_tile_signature(header->tile_count))
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" was compiled by a library with %u tile operators that are not the %d of this one: compile the model "
+                          "again with this library, or update the library",
+                          name, header->tile_count, (int)SAMBA_TILE_COUNT);
+    if (header->zero || header->reserved[0] || header->reserved[1] || header->reserved[2] || header->reserved[3] ||
+        header->message_offset != (int64_t)sizeof *header || header->message_length < 0 ||
+        header->message_length > SAMBA_PEF_LARGEST_MESSAGE || header->message_length > size - header->message_offset ||
+        header->constants_offset != samba_pef_align(header->message_offset + header->message_length) ||
+        header->constants_offset > size || header->constants_length != size - header->constants_offset)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %d has them", name,
+                          SAMBA_PEF_VERSION);
+    return SAMBA_OK;
+}
+
+/* ---- message -> plan ---- */
+typedef struct reader {
+    samba_context *context;
+    samba_arena *arena; /* the plan's */
+    const char *constants;
+    int64_t constants_length;
+} reader;
+
+static samba_status bad_list(const reader *in, const char *what, size_t count, int64_t room)
+{
+    return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: %zu numbers where there should be %lld", what, count, (long long)room);
+}
+
+/* Copies a list that must have exactly `count` numbers. */
+static samba_status copy_list(const reader *in, const char *what, const int64_t *from, size_t length, int64_t count, int64_t *to)
+{
+    if (length != (size_t)count)
+        return bad_list(in, what, length, count);
+    if (length > 0)
+        memcpy(to, from, length * sizeof *to);
+    return SAMBA_OK;
+}
+
+/* Copies a list of up to `room` numbers; its length is the rank. */
+static samba_status copy_shape(const reader *in, const char *what, const int64_t *from, size_t length, int64_t room, int32_t *rank,
+                               int64_t *to)
+{
+    if (length > (size_t)room)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: rank %zu, but at most %lld is possible", what, length, (long long)room);
+    *rank = (int32_t)length;
+    return copy_list(in, what, from, length, *rank, to);
+}
+
+/* A number that the plan holds in a narrower integer. */
+static samba_status narrow(const reader *in, const char *what, int64_t value, int64_t low, int64_t high)
+{
+    if (value < low || value > high)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s is %lld, outside [%lld, %lld]", what, (long long)value, (long long)low,
+                          (long long)high);
+    return SAMBA_OK;
+}
+
+static samba_status take_instruction(const reader *in, const Samba__Pef__Instruction *from, samba_instruction *to)
+{
+    SAMBA_TRY(narrow(in, "an instruction's tile operator", from->op, 0, SAMBA_TILE_COUNT - 1));
+    SAMBA_TRY(narrow(in, "an instruction's register d", from->d, -1, INT16_MAX));
+    SAMBA_TRY(narrow(in, "an instruction's register a", from->a, -1, INT16_MAX));
+    SAMBA_TRY(narrow(in, "an instruction's register b", from->b, -1, INT16_MAX));
+    SAMBA_TRY(narrow(in, "an instruction's register c", from->c, -1, INT16_MAX));
+    SAMBA_TRY(narrow(in, "an instruction's operand", from->operand, -1, INT16_MAX));
+    *to = (samba_instruction){(uint16_t)from->op, (int16_t)from->d, (int16_t)from->a, (int16_t)from->b, (int16_t)from->c,
+                              (int16_t)from->operand, from->immediate};
+    return SAMBA_OK;
+}
+
+static samba_status take_program(const reader *in, const Samba__Pef__Program *from, samba_program *to)
+{
+    to->register_count = (int32_t)from->n_registers;
+    to->instruction_count = (int32_t)from->n_instructions;
+    to->step_count = (int32_t)from->n_steps;
+    to->setup = from->setup;
+    to->registers = samba_arena_alloc(in->arena, from->n_registers * sizeof *to->registers);
+    to->instructions = samba_arena_alloc(in->arena, from->n_instructions * sizeof *to->instructions);
+    to->steps = samba_arena_alloc(in->arena, from->n_steps * sizeof *to->steps);
+    if (!to->registers || !to->instructions || !to->steps)
+        return SAMBA_ERROR_MEMORY;
+    for (size_t i = 0; i < from->n_registers; i++) {
+        const Samba__Pef__Register *r = from->registers[i];
+        SAMBA_TRY(narrow(in, "a register's class", r->class_, 0, SAMBA_I64));
+        SAMBA_TRY(narrow(in, "a register's extent", r->extent, 0, SAMBA_ROW));
+        SAMBA_TRY(narrow(in, "a register's direct operand", r->direct, -1, INT16_MAX));
+        to->registers[i] = (samba_register){(uint8_t)r->class_, (uint8_t)r->extent, r->wide ? 1 : 0, (int16_t)r->direct};
+    }
+    for (size_t i = 0; i < from->n_instructions; i++)
+        SAMBA_TRY(take_instruction(in, from->instructions[i], &to->instructions[i]));
+    for (size_t i = 0; i < from->n_steps; i++)
+        to->steps[i] = (samba_step){from->steps[i]->begin, from->steps[i]->end, from->steps[i]->loop ? 1 : 0};
+    return SAMBA_OK;
+}
+
+static samba_status take_factor(const reader *in, const Samba__Pef__Factor *from, const samba_contract *contract, int32_t own_rank,
+                                samba_factor *to)
+{
+    to->buffer = from->buffer;
+    to->dtype = from->dtype;
+    to->offset = from->offset;
+    SAMBA_TRY(copy_list(in, "a factor's batch strides", from->batch, from->n_batch, contract->batch_rank, to->batch));
+    SAMBA_TRY(copy_list(in, "a factor's own strides", from->own, from->n_own, own_rank, to->own));
+    SAMBA_TRY(copy_list(in, "a factor's inner strides", from->inner, from->n_inner, contract->k_rank, to->inner));
+    if (from->n_windows > SAMBA_COUNT(to->windows))
+        return bad_list(in, "a factor's windows", from->n_windows, SAMBA_COUNT(to->windows));
+    to->window_count = (int32_t)from->n_windows;
+    for (int32_t i = 0; i < to->window_count; i++) {
+        const Samba__Pef__Window *w = from->windows[i];
+        to->windows[i] = (samba_window){.base = w->base_, .limit = w->limit, .dilation = w->dilation, .stride = w->stride};
+        SAMBA_TRY(copy_list(in, "a window's own steps", w->own, w->n_own, own_rank, to->windows[i].own));
+        SAMBA_TRY(copy_list(in, "a window's inner steps", w->inner, w->n_inner, contract->k_rank, to->windows[i].inner));
+    }
+    return SAMBA_OK;
+}
+
+static samba_status take_contract(const reader *in, const Samba__Pef__Contract *from, samba_contract *to)
+{
+    SAMBA_TRY(copy_shape(in, "a contraction's batch", from->batch, from->n_batch, SAMBA_CONTRACT_RANK, &to->batch_rank, to->batch));
+    SAMBA_TRY(copy_shape(in, "a contraction's m", from->m, from->n_m, SAMBA_CONTRACT_RANK, &to->m_rank, to->m));
+    SAMBA_TRY(copy_shape(in, "a contraction's n", from->n, from->n_n, SAMBA_CONTRACT_RANK, &to->n_rank, to->n));
+    SAMBA_TRY(copy_shape(in, "a contraction's k", from->k, from->n_k, SAMBA_CONTRACT_RANK, &to->k_rank, to->k));
+    to->class_ = from->class_;
+    to->whole_rows = from->whole_rows ? 1 : 0;
+    SAMBA_TRY(take_factor(in, from->a, to, to->m_rank, &to->a));
+    return take_factor(in, from->b, to, to->n_rank, &to->b);
+}
+
+static samba_status take_pool(const reader *in, const Samba__Pef__Pool *from, samba_pool *to)
+{
+    *to = (samba_pool){.average = from->average ? 1 : 0,
+                       .gradient = from->gradient ? 1 : 0,
+                       .count_include_pad = from->count_include_pad ? 1 : 0,
+                       .planes = from->planes,
+                       .h = from->h,
+                       .w = from->w,
+                       .oh = from->oh,
+                       .ow = from->ow};
+    SAMBA_TRY(copy_list(in, "a pool's kernel", from->kernel, from->n_kernel, 2, to->kernel));
+    SAMBA_TRY(copy_list(in, "a pool's stride", from->stride, from->n_stride, 2, to->stride));
+    SAMBA_TRY(copy_list(in, "a pool's padding", from->padding, from->n_padding, 2, to->padding));
+    return copy_list(in, "a pool's dilation", from->dilation, from->n_dilation, 2, to->dilation);
+}
+
+static samba_status take_text(const reader *in, const char *from, char **to)
+{
+    *to = samba_arena_strdup(in->arena, from);
+    return *to ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
+static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, samba_stage *to)
+{
+    bool program = from->kind == SAMBA_STAGE_TILE || from->kind == SAMBA_STAGE_CONTRACT;
+    SAMBA_TRY(narrow(in, "a stage's kind", from->kind, 0, SAMBA_STAGE_KIND_COUNT - 1));
+    if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
+        !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER))
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
+                          from->name);
+    to->kind = from->kind;
+    SAMBA_TRY(take_text(in, from->name, &to->name));
+    to->flops = from->flops;
+    to->bytes = from->bytes;
+    SAMBA_TRY(copy_shape(in, "a stage's domain", from->domain, from->n_domain, SAMBA_MAX_RANK, &to->rank, to->domain));
+    to->operand_count = (int32_t)from->n_operands;
+    to->operands = samba_arena_alloc(in->arena, from->n_operands * sizeof *to->operands);
+    if (!to->operands)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < to->operand_count; i++) {
+        const Samba__Pef__Operand *o = from->operands[i];
+        to->operands[i] = (samba_operand){.buffer = o->buffer, .dtype = o->dtype, .offset = o->offset};
+        SAMBA_TRY(copy_list(in, "an operand's strides", o->strides, o->n_strides, to->rank, to->operands[i].strides));
+    }
+    if (program)
+        SAMBA_TRY(take_program(in, from->program, &to->program));
+    if (from->contract)
+        SAMBA_TRY(take_contract(in, from->contract, &to->contract));
+    if (from->pool)
+        SAMBA_TRY(take_pool(in, from->pool, &to->pool));
+    if (from->gather)
+        to->gather = (samba_gather){from->gather->scatter ? 1 : 0, 0, from->gather->count, from->gather->width, from->gather->table_rows};
+    return SAMBA_OK;
+}
+
+static samba_status take_tensor(const reader *in, const Samba__Pef__Tensor *from, samba_plan_tensor *to)
+{
+    *to = (samba_plan_tensor){.kind = from->kind,
+                              .dtype = from->dtype,
+                              .buffer = from->buffer,
+                              .init = from->init,
+                              .init_a = from->init_a,
+                              .init_b = from->init_b,
+                              .is_loss = from->is_loss ? 1 : 0,
+                              .has_range = from->has_range ? 1 : 0,
+                              .has_ignore = from->has_ignore ? 1 : 0,
+                              .low = from->low,
+                              .high = from->high,
+                              .ignore = from->ignore};
+    SAMBA_TRY(take_text(in, from->name, &to->name));
+    SAMBA_TRY(take_text(in, from->range_user, &to->range_user));
+    return copy_shape(in, "a tensor's shape", from->shape, from->n_shape, SAMBA_MAX_RANK, &to->rank, to->shape);
+}
+
+/* Constants lie one behind the other without a gap beyond the alignment, so none of the file's bytes is left over. */
+static samba_status take_constants(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    int64_t offset = 0;
+    for (int32_t i = 0; i < to->constant_count; i++) {
+        const Samba__Pef__Constant *c = from->constants[i];
+        if (c->size < 0 || c->offset != offset || c->size > in->constants_length - offset)
+            return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes at %lld are not where the %lld bytes of constants have it",
+                              i, (long long)c->size, (long long)c->offset, (long long)in->constants_length);
+        char *data = samba_arena_alloc(in->arena, (size_t)c->size);
+        if (!data)
+            return SAMBA_ERROR_MEMORY;
+        if (c->size > 0)
+            memcpy(data, in->constants + offset, (size_t)c->size);
+        to->constants[i] = (samba_plan_constant){c->buffer, c->size, data};
+        offset += samba_pef_align(c->size);
+    }
+    if (offset != in->constants_length)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constants take %lld bytes and the file has %lld for them", (long long)offset,
+                          (long long)in->constants_length);
+    return SAMBA_OK;
+}
+
+static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    to->buffer_count = (int32_t)from->n_buffers;
+    to->stage_count = (int32_t)from->n_stages;
+    to->section_count = (int32_t)from->n_sections;
+    to->tensor_count = (int32_t)from->n_tensors;
+    to->argin_count = (int32_t)from->n_argins;
+    to->constant_count = (int32_t)from->n_constants;
+    to->call_count = (int32_t)from->n_calls;
+    to->buffers = samba_arena_alloc(in->arena, from->n_buffers * sizeof *to->buffers);
+    to->stages = samba_arena_alloc(in->arena, from->n_stages * sizeof *to->stages);
+    to->sections = samba_arena_alloc(in->arena, from->n_sections * sizeof *to->sections);
+    to->tensors = samba_arena_alloc(in->arena, from->n_tensors * sizeof *to->tensors);
+    to->argins = samba_arena_alloc(in->arena, from->n_argins * sizeof *to->argins);
+    to->constants = samba_arena_alloc(in->arena, from->n_constants * sizeof *to->constants);
+    to->calls = samba_arena_alloc(in->arena, from->n_calls * sizeof *to->calls);
+    if (!to->buffers || !to->stages || !to->sections || !to->tensors || !to->argins || !to->constants || !to->calls)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < to->buffer_count; i++)
+        to->buffers[i] = (samba_buffer){from->buffers[i]->offset, from->buffers[i]->bytes};
+    for (int32_t i = 0; i < to->stage_count; i++)
+        SAMBA_TRY(take_stage(in, from->stages[i], &to->stages[i]));
+    for (int32_t i = 0; i < to->section_count; i++) {
+        const Samba__Pef__Section *s = from->sections[i];
+        to->sections[i] = (samba_plan_section){.id = s->id,
+                                               .phase = s->phase,
+                                               .first_stage = s->first_stage,
+                                               .stage_count = s->stage_count,
+                                               .flops = s->flops,
+                                               .bytes = s->bytes};
+        SAMBA_TRY(take_text(in, s->name, &to->sections[i].name));
+    }
+    for (int32_t i = 0; i < to->tensor_count; i++)
+        SAMBA_TRY(take_tensor(in, from->tensors[i], &to->tensors[i]));
+    for (int32_t i = 0; i < to->argin_count; i++) {
+        const Samba__Pef__Argin *a = from->argins[i];
+        to->argins[i] = (samba_plan_argin){.role = a->role, .dtype = a->dtype, .buffer = a->buffer, .value = a->value};
+        SAMBA_TRY(take_text(in, a->name, &to->argins[i].name));
+    }
+    if (to->call_count > 0)
+        memcpy(to->calls, from->calls, from->n_calls * sizeof *to->calls);
+    return take_constants(in, from, to);
+}
+
+static samba_status take_plan(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    SAMBA_TRY(take_text(in, from->name, &to->name));
+    SAMBA_TRY(take_text(in, from->graph_text, &to->graph_text));
+    to->graph_hash = from->graph_hash;
+    to->ops_signature = from->ops_signature;
+    to->inference = from->inference ? 1 : 0;
+    to->grad_accumulation_steps = from->grad_accumulation_steps;
+    to->memory_bytes = from->memory_bytes;
+    const Samba__Pef__Memory *m = from->memory;
+    to->memory = (samba_memory_info){m->parameters, m->state, m->gradients, m->inputs_outputs,
+                                     m->activations, m->constants, m->scratch, m->total};
+    return take_lists(in, from, to);
+}
+
+/* ---- protobuf-c's memory ---- */
+typedef struct unpack_memory {
+    samba_arena arena;
+    bool refused;
+} unpack_memory;
+
+static void *unpack_allocate(void *user, size_t size)
+{
+    unpack_memory *memory = user;
+    void *block = samba_arena_alloc(&memory->arena, size);
+    memory->refused |= !block;
+    return block;
+}
+
+static void unpack_free(void *user, void *block)
+{
+    (void)user;
+    (void)block;
+}
+
+/* ---- all of it ---- */
+static samba_status decode(samba_context *context, const char *name, const char *bytes, size_t size, unpack_memory *memory, samba_plan *plan)
+{
+    samba_pef_header header = {.version = 0};
+    memcpy(&header, bytes, size < sizeof header ? size : sizeof header);
+    if (size > INT64_MAX)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: %zu bytes", name, size);
+    SAMBA_TRY(check_beginning(context, name, &header, (int64_t)size));
+    SAMBA_TRY(check_header(context, name, &header, bytes, (int64_t)size));
+    ProtobufCAllocator allocator = {unpack_allocate, unpack_free, memory};
+    const Samba__Pef__Plan *message =
+        samba__pef__plan__unpack(&allocator, (size_t)header.message_length, (const uint8_t *)bytes + header.message_offset);
+    if (!message)
+        return memory->refused ? SAMBA_ERROR_MEMORY
+                               : samba_fail(context, SAMBA_ERROR_FORMAT,
+                                            "\"%s\" is no valid PEF: its message is not that of version %d; compile the model again",
+                                            name, SAMBA_PEF_VERSION);
+    reader in = {context, &plan->arena, bytes + header.constants_offset, header.constants_length};
+    samba_status status = take_plan(&in, message, plan);
+    if (status == SAMBA_OK)
+        status = samba_plan_check(context, plan);
+    if (status == SAMBA_ERROR_FORMAT)
+        return samba_fail(context, status, "\"%s\" is no valid PEF: %s", name, samba_error_message(context));
+    return status;
+}
+
+samba_status samba_pef_decode(samba_context *context, const char *name, const void *data, size_t size, samba_plan *plan)
+{
+    unpack_memory memory = {.refused = false};
+    samba_arena_init(&memory.arena, context);
+    samba_plan_init(plan, context);
+    samba_status status = decode(context, name, data, size, &memory, plan);
+    samba_arena_free(&memory.arena);
+    if (status != SAMBA_OK)
+        samba_plan_free(plan);
+    return status;
+}
+
+samba_status samba_pef_read(samba_context *context, const char *path, samba_plan *plan)
+{
+    samba_plan_init(plan, context);
+    struct stat facts;
+    if (stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > SAMBA_PEF_LARGEST_FILE)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no PEF: it has %lld bytes and the largest PEF has %lld", path,
+                          (long long)facts.st_size, (long long)SAMBA_PEF_LARGEST_FILE);
+    void *data = NULL;
+    size_t size = 0;
+    SAMBA_TRY(samba_file_read(context, path, &data, &size)); /* what cannot be read is reported there */
+    samba_status status = samba_pef_decode(context, path, data, size, plan);
+    samba_free(context, data, size);
+    return status;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints: safetensors files with the names of PyTorch's state_dict, so weights travel both ways. With state they also hold the
+ * optimizer's tensors and one of our own, "sambaflow.session": the seed and the number of forward runs, from which dropout seeds are
+ * drawn; a run that resumes from it goes on as if it had never stopped. Micro-batches of an unfinished step are not kept.
+ *
+ * Loading checks the whole file against the PEF before it changes anything. */
+#include "runtime/runtime.h"
+
+#include <sambaflow/data.h>
+#include <string.h>
+
+#define PROGRESS "sambaflow.session" /* int64 (2): seed, forward runs */
+
+/* Optimizer state, by the names that session.h states. */
+static bool is_state(const samba_plan_tensor *tensor)
+{
+    static const char *const endings[] = {".momentum_buffer", ".exp_avg", ".exp_avg_sq", ".max_exp_avg_sq", ".step"};
+    size_t length = strlen(tensor->name);
+    for (int i = 0; tensor->kind == SAMBA_KIND_BUFFER && i < SAMBA_COUNT(endings); i++)
+        if (length > strlen(endings[i]) && strcmp(tensor->name + length - strlen(endings[i]), endings[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_saved(const samba_plan_tensor *tensor, bool with_state)
+{
+    return tensor->kind == SAMBA_KIND_PARAMETER || (tensor->kind == SAMBA_KIND_BUFFER && (with_state || !is_state(tensor)));
+}
+
+/* ---- saving ---- */
+static samba_status add_progress(samba_session *session, samba_tensor_list *list)
+{
+    SAMBA_TRY(samba_tensor_new(session->context, PROGRESS, SAMBA_INT64, 1, (const int64_t[]){2}, &list->tensors[list->count]));
+    int64_t *progress = samba_tensor_data(list->tensors[list->count++]);
+    memcpy(&progress[0], &session->seed, sizeof session->seed);
+    progress[1] = session->forward_runs;
+    return SAMBA_OK;
+}
+
+static samba_status collect(samba_session *session, bool with_state, samba_tensor_list *list)
+{
+    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
+        if (!is_saved(&session->plan.tensors[i], with_state))
+            continue;
+        SAMBA_TRY(samba_session_get_by_name(session, session->plan.tensors[i].name, &list->tensors[list->count]));
+        list->count++;
+    }
+    return with_state ? add_progress(session, list) : SAMBA_OK;
+}
+
+samba_status samba_session_save(samba_session *session, const char *path, bool with_state)
+{
+    if (!path)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_save was given no path");
+    size_t size = ((size_t)session->plan.tensor_count + 1) * sizeof(samba_tensor *);
+    samba_tensor_list list = {.tensors = samba_calloc(session->context, size)};
+    if (!list.tensors)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = collect(session, with_state, &list);
+    if (status == SAMBA_OK) {
+        const char *const metadata[] = {"format", "pt", "graph", session->plan.name, NULL}; /* "pt": what PyTorch's readers ask for */
+        status = samba_safetensors_write(session->context, path, list.count, list.tensors, metadata);
+    }
+    for (int i = 0; i < list.count; i++)
+        samba_tensor_free(list.tensors[i]);
+    samba_free(session->context, list.tensors, size);
+    return status;
+}
+
+/* ---- loading ---- */
+static samba_tensor *find(const samba_tensor_list *list, const samba_names *names, const char *name)
+{
+    int32_t at = samba_names_find(names, name);
+    return at < 0 ? NULL : list->tensors[at];
+}
+
+static samba_status check_progress(const samba_session *session, const samba_tensor *progress, const char *path)
+{
+    if (progress && (samba_tensor_dtype(progress) != SAMBA_INT64 || samba_tensor_numel(progress) != 2 || !samba_tensor_is_contiguous(progress)))
+        return samba_fail(session->context, SAMBA_ERROR_FORMAT, "\"%s\": its tensor \"" PROGRESS "\" is not that of a checkpoint", path);
+    return SAMBA_OK;
+}
+
+/* All parameters and buffers must be there; state may be missing, but what is there must fit. */
+static samba_status check_all(const samba_session *session, const char *path, const samba_tensor_list *list, const samba_names *names)
+{
+    samba_words missing = {.used = 0};
+    int missing_count = 0;
+    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
+        const samba_plan_tensor *tensor = &session->plan.tensors[i];
+        if (!is_saved(tensor, true))
+            continue;
+        const samba_tensor *found = find(list, names, tensor->name);
+        if (found) {
+            SAMBA_TRY(samba_check_host_source(session, i, found, tensor->kind == SAMBA_KIND_PARAMETER ? "parameter" : "buffer"));
+        } else if (!is_state(tensor)) {
+            samba_words_add(&missing, tensor->name);
+            missing_count++;
+        }
+    }
+    if (missing_count > 0)
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded", path, missing_count,
+                          samba_words_text(&missing));
+    return check_progress(session, find(list, names, PROGRESS), path);
+}
+
+static samba_status load_all(samba_session *session, const samba_tensor_list *list, const samba_names *names)
+{
+    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
+        const samba_tensor *found = is_saved(&session->plan.tensors[i], true) ? find(list, names, session->plan.tensors[i].name) : NULL;
+        if (found)
+            SAMBA_TRY(samba_transfer_in(session, i, found));
+    }
+    const samba_tensor *progress = find(list, names, PROGRESS);
+    if (progress) {
+        const int64_t *values = samba_tensor_data(progress);
+        memcpy(&session->seed, &values[0], sizeof session->seed);
+        session->forward_runs = values[1];
+    }
+    session->micro_step = 0;
+    return SAMBA_OK;
+}
+
+typedef struct named { /* what an index of names takes: the name first */
+    const char *name;
+} named;
+
+static samba_status load_list(samba_session *session, const char *path, const samba_tensor_list *list)
+{
+    size_t size = (size_t)list->count * sizeof(named);
+    named *items = samba_alloc(session->context, size);
+    if (!items)
+        return SAMBA_ERROR_MEMORY;
+    for (int i = 0; i < list->count; i++)
+        items[i].name = samba_tensor_name(list->tensors[i]);
+    samba_names names;
+    int32_t duplicate;
+    samba_status status = samba_names_build(&names, session->context, items, sizeof *items, list->count, &duplicate);
+    if (status == SAMBA_OK)
+        status = check_all(session, path, list, &names);
+    if (status == SAMBA_OK)
+        status = load_all(session, list, &names);
+    samba_names_free(&names);
+    samba_free(session->context, items, size);
+    return status;
+}
+
+samba_status samba_session_load(samba_session *session, const char *path)
+{
+    if (!path)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_load was given no path");
+    samba_tensor_list list = {.count = 0};
+    SAMBA_TRY(samba_safetensors_read(session->context, path, &list));
+    samba_status status = load_list(session, path, &list);
+    samba_tensor_list_free(session->context, &list);
+    return status;
+}

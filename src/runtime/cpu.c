@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU as a device: a team of OpenMP threads that walks through the stages of all sections of a run in one parallel region. Every thread
+ * takes its part of a shared stage; a stage too small to share is prepared for one thread and done by thread 0. Barriers stand only
+ * where one stage may need what another thread wrote: not between two stages of thread 0. A run without a shared stage enters no
+ * parallel region at all.
+ *
+ * Results do not depend on how many threads OpenMP really gives: a stage is always cut into `threads` parts, and a smaller team takes
+ * several each.
+ *
+ * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
+#include "kernels/kernel.h"
+#include "runtime/barrier.h"
+#include "runtime/device.h"
+
+#include <omp.h>
+#include <string.h>
+
+/* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would need longer
+ * than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
+#define CONTRACT_FLOPS 40e9
+#define TILE_VALUES 4e9 /* results of instructions */
+#define POOL_FLOPS 2e9
+#define BYTES 8e9
+#define SHARED_SECONDS 20e-6
+
+typedef struct cpu_device {
+    samba_device base;
+    samba_barrier barrier;
+    samba_context *context;
+    int threads;
+    samba_isa isa;
+    const samba_kernels *kernels;
+    samba_host_memory memory;
+    samba_arena arena;
+    const samba_plan *plan;
+    samba_prepared *stages;
+    uint8_t *shared; /* per stage */
+    char *scratch;
+    size_t scratch_size;
+    volatile int32_t fault; /* stage + 1 */
+} cpu_device;
+
+/* ---- opening ---- */
+static samba_status choose_isa(const samba_device_options *options, samba_isa *isa)
+{
+    char available[128] = "";
+    int used = 0;
+    *isa = samba_isa_best();
+    if (!options->isa)
+        return SAMBA_OK;
+    for (int i = 0; i < SAMBA_ISA_COUNT; i++) {
+        if (!samba_kernels_for((samba_isa)i))
+            continue;
+        if (strcmp(samba_isa_names[i], options->isa) == 0) {
+            *isa = (samba_isa)i;
+            return SAMBA_OK;
+        }
+        used += snprintf(available + used, sizeof available - (size_t)used, "%s%s", used ? ", " : "", samba_isa_names[i]);
+    }
+    return samba_fail(options->context, SAMBA_ERROR_UNSUPPORTED,
+                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa, available);
+}
+
+static samba_status cpu_open(const samba_device_options *options, samba_device **device)
+{
+    samba_isa isa;
+    SAMBA_TRY(choose_isa(options, &isa));
+    cpu_device *cpu = samba_calloc(options->context, sizeof *cpu);
+    if (!cpu)
+        return SAMBA_ERROR_MEMORY;
+    cpu->base = (samba_device){&samba_device_cpu, samba_isa_names[isa]};
+    cpu->context = options->context;
+    cpu->threads = options->threads;
+    cpu->isa = isa;
+    cpu->kernels = samba_kernels_for(isa);
+    samba_arena_init(&cpu->arena, options->context);
+    *device = &cpu->base;
+    return SAMBA_OK;
+}
+
+static void cpu_close(samba_device *device)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    if (cpu->scratch)
+        samba_free(cpu->context, cpu->scratch, cpu->scratch_size);
+    samba_arena_free(&cpu->arena);
+    samba_host_memory_free(&cpu->memory);
+    samba_free(cpu->context, cpu, sizeof *cpu);
+}
+
+static samba_status cpu_allocate(samba_device *device, int64_t bytes)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    return samba_host_memory_new(cpu->context, bytes, cpu->threads, &cpu->memory);
+}
+
+static samba_status cpu_write(samba_device *device, int64_t offset, const void *host, size_t size)
+{
+    memcpy(((cpu_device *)device)->memory.data + offset, host, size);
+    return SAMBA_OK;
+}
+
+static samba_status cpu_read(samba_device *device, int64_t offset, void *host, size_t size)
+{
+    memcpy(host, ((cpu_device *)device)->memory.data + offset, size);
+    return SAMBA_OK;
+}
+
+/* ---- building ---- */
+static bool worth_sharing(const samba_stage *stage)
+{
+    double seconds = (double)stage->bytes / BYTES, work = 0, values = 1;
+    switch ((samba_stage_kind)stage->kind) {
+    case SAMBA_STAGE_TILE:
+        for (int32_t i = 0; i < stage->rank; i++)
+            values *= (double)stage->domain[i];
+        work = values * stage->program.instruction_count / TILE_VALUES;
+        break;
+    case SAMBA_STAGE_CONTRACT: work = (double)stage->flops / CONTRACT_FLOPS; break;
+    case SAMBA_STAGE_POOL: work = (double)stage->flops / POOL_FLOPS; break;
+    case SAMBA_STAGE_GATHER:
+    case SAMBA_STAGE_KIND_COUNT: break;
+    }
+    return (work > seconds ? work : seconds) > SHARED_SECONDS;
+}
+
+static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_shared)
+{
+    const samba_plan *plan = cpu->plan;
+    samba_prepare prepare = {.context = cpu->context,
+                             .kernels = cpu->kernels,
+                             .use_libxsmm = cpu->isa == samba_isa_best(), /* it would use better instructions than forced */
+                             .memory = cpu->memory.data,
+                             .buffers = plan->buffers,
+                             .arena = &cpu->arena,
+                             .fault = &cpu->fault};
+    *scratch = SAMBA_ALIGNMENT;
+    *any_shared = false;
+    for (int32_t i = 0; i < plan->stage_count; i++) {
+        bool shared = cpu->threads > 1 && worth_sharing(&plan->stages[i]);
+        prepare.threads = shared ? cpu->threads : 1;
+        prepare.stage_index = i;
+        SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
+        cpu->shared[i] = shared;
+        *any_shared |= shared;
+        int64_t needed;
+        if (!samba_mul_checked(cpu->stages[i].thread_scratch, prepare.threads, &needed) ||
+            !samba_add_checked(needed, cpu->stages[i].shared_scratch, &needed))
+            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\" needs more scratch memory than a machine can have", i,
+                              plan->stages[i].name);
+        if (needed > *scratch)
+            *scratch = needed;
+    }
+    return SAMBA_OK;
+}
+
+/* The threads come to life here, so that the first run needs no memory for them; each touches its share of the scratch. */
+static void wake_team(const cpu_device *cpu)
+{
+    const size_t part = cpu->scratch_size / (size_t)cpu->threads;
+#pragma omp parallel num_threads(cpu->threads)
+    memset(cpu->scratch + (size_t)omp_get_thread_num() * part, 0, part);
+}
+
+static samba_status cpu_build(samba_device *device, const samba_plan *plan)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    int64_t scratch;
+    bool any_shared;
+    cpu->plan = plan;
+    cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
+    cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
+    if (!cpu->stages || !cpu->shared)
+        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(prepare_stages(cpu, &scratch, &any_shared));
+    cpu->scratch_size = (size_t)scratch;
+    cpu->scratch = samba_alloc(cpu->context, cpu->scratch_size);
+    if (!cpu->scratch)
+        return SAMBA_ERROR_MEMORY;
+    if (any_shared)
+        wake_team(cpu);
+    return SAMBA_OK;
+}
+
+/* ---- running ---- */
+typedef enum stage_before { NOTHING, ALONE, TOGETHER } stage_before;
+
+static void run_alone(const samba_prepared *stage, char *scratch)
+{
+    for (int phase = 0; phase < stage->phases; phase++)
+        stage->run(stage->state, scratch, phase, 0, 1);
+}
+
+static void run_together(cpu_device *cpu, const samba_prepared *stage, int thread, int team)
+{
+    for (int phase = 0; phase < stage->phases; phase++) {
+        if (phase > 0)
+            samba_barrier_wait(&cpu->barrier, team);
+        for (int part = thread; part < cpu->threads; part += team)
+            stage->run(stage->state, cpu->scratch, phase, part, cpu->threads);
+    }
+}
+
+/* What each thread of the team does; all threads take the same way through it. */
+static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
+{
+    stage_before before = NOTHING;
+    for (int32_t s = 0; s < count; s++) {
+        const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
+            bool shared = cpu->shared[i];
+            if (before == TOGETHER || (before == ALONE && shared))
+                samba_barrier_wait(&cpu->barrier, team);
+            if (shared)
+                run_together(cpu, &cpu->stages[i], thread, team);
+            else if (thread == 0)
+                run_alone(&cpu->stages[i], cpu->scratch);
+            before = shared ? TOGETHER : ALONE;
+        }
+    }
+}
+
+static bool any_shared(const cpu_device *cpu, const int32_t *sections, int32_t count)
+{
+    for (int32_t s = 0; s < count; s++) {
+        const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        if (section->stage_count > 0 && memchr(cpu->shared + section->first_stage, 1, (size_t)section->stage_count))
+            return true;
+    }
+    return false;
+}
+
+static samba_status cpu_run(samba_device *device, const int32_t *sections, int32_t count)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    cpu->fault = 0;
+    if (!any_shared(cpu, sections, count)) {
+        run_sections(cpu, sections, count, 0, 1);
+        return SAMBA_OK;
+    }
+#pragma omp parallel num_threads(cpu->threads)
+    run_sections(cpu, sections, count, omp_get_thread_num(), omp_get_num_threads());
+    return SAMBA_OK;
+}
+
+static samba_status cpu_wait(samba_device *device)
+{
+    const cpu_device *cpu = (const cpu_device *)device;
+    if (cpu->fault == 0)
+        return SAMBA_OK;
+    int32_t stage = cpu->fault - 1;
+    return samba_fail(cpu->context, SAMBA_ERROR_ARGUMENT,
+                      "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place: check the inputs that the "
+                      "index is computed from",
+                      stage, cpu->plan->stages[stage].name);
+}
+
+const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,
+                                                 cpu_read, cpu_build, cpu_run,   cpu_wait};

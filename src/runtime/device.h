@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device is to a session: memory at offsets of one arena, copies in and out, sections built once and run by number. cpu.c and null.c
+ * are the devices there are.
+ *
+ * open, allocate and build come in this order, once each; close ends it at any point and frees all. write and read may be called by
+ * several threads at once for ranges that do not overlap. run may return before the sections are done; wait returns after, and only
+ * then may memory be read. Neither allocates. */
+#ifndef SAMBA_DEVICE_H
+#define SAMBA_DEVICE_H
+
+#include "pef/plan.h"
+
+typedef struct samba_device_options {
+    samba_context *context;
+    int threads;     /* >= 1 */
+    const char *isa; /* NULL: the best */
+} samba_device_options;
+
+typedef struct samba_device { /* each device's struct begins with it */
+    const struct samba_device_interface *interface;
+    const char *isa; /* in use; static text */
+} samba_device;
+
+typedef struct samba_device_interface {
+    const char *name;
+    samba_status (*open)(const samba_device_options *options, samba_device **device);
+    void (*close)(samba_device *device);
+    samba_status (*allocate)(samba_device *device, int64_t bytes); /* the arena, all zeros */
+    samba_status (*write)(samba_device *device, int64_t offset, const void *host, size_t size);
+    samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
+    samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
+    samba_status (*run)(samba_device *device, const int32_t *sections, int32_t count);
+    samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
+} samba_device_interface;
+
+extern const samba_device_interface samba_device_cpu, samba_device_null;
+
+/* ---- host_memory.c: an arena in this process's memory, for devices that live there ---- */
+typedef struct samba_host_memory {
+    samba_context *context;
+    char *data; /* 64-byte aligned; NULL: not there */
+    size_t size;
+} samba_host_memory;
+/* Zeroed by `threads` threads, each the part that lies nearest to it. MEMORY says how much the machine has. */
+samba_status samba_host_memory_new(samba_context *context, int64_t bytes, int threads, samba_host_memory *memory);
+void samba_host_memory_free(samba_host_memory *memory);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hyperparameters (argins): 8-byte numbers in device memory. The session keeps the value in force of each, since the device's may differ for
+ * the length of a run: dropout rates are 0 there while a run does not train.
+ *
+ * A name sets the argin of that name and all whose name ends in ".<name>": "lr" sets the learning rate of every optimizer, "p" the rate of
+ * every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's seed, the argin's
+ * number and the count of forward runs, and have at most 53 bits so that a double can tell them. */
+#include "runtime/runtime.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROLE_DROPOUT_RATE = 1, ROLE_DROPOUT_SEED = 2 };
+
+/* The part behind the last dot, or all of it. */
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+static bool matches(const char *argin, const char *name)
+{
+    size_t length = strlen(argin), wanted = strlen(name);
+    return strcmp(argin, name) == 0 || (length > wanted + 1 && argin[length - wanted - 1] == '.' && strcmp(argin + length - wanted, name) == 0);
+}
+
+static samba_status write_value(samba_session *session, int32_t index, double value)
+{
+    const samba_plan_argin *argin = &session->plan.argins[index];
+    char bytes[8];
+    int64_t integer = argin->dtype == SAMBA_INT64 ? (int64_t)value : 0;
+    if (argin->dtype == SAMBA_INT64)
+        memcpy(bytes, &integer, sizeof bytes);
+    else
+        memcpy(bytes, &value, sizeof bytes);
+    return session->device->interface->write(session->device, samba_session_offset(session, argin->buffer), bytes, sizeof bytes);
+}
+
+static samba_status set_value(samba_session *session, int32_t index, double value)
+{
+    session->argins[index].value = value;
+    return write_value(session, index, value);
+}
+
+samba_status samba_hyper_start(samba_session *session)
+{
+    for (int32_t i = 0; i < session->plan.argin_count; i++)
+        SAMBA_TRY(set_value(session, i, session->plan.argins[i].value));
+    return SAMBA_OK;
+}
+
+static samba_status fail_unknown(const samba_session *session, const char *name)
+{
+    if (session->plan.argin_count == 0)
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this PEF has none", name);
+    samba_words words = {.used = 0};
+    for (int32_t i = 0; i < session->plan.argin_count; i++) {
+        session->candidates[2 * i] = session->plan.argins[i].name;
+        session->candidates[2 * i + 1] = last_part(session->plan.argins[i].name);
+        samba_words_add(&words, session->plan.argins[i].name);
+    }
+    const char *nearest = samba_nearest(name, session->candidates, 2 * session->plan.argin_count);
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\"%s%.128s%s; they are: %s", name,
+                      nearest ? ", did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", samba_words_text(&words));
+}
+
+samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given)
+{
+    if (!given->name)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "a hyperparameter has no name");
+    bool found = false;
+    for (int32_t i = 0; i < session->plan.argin_count; i++) {
+        const samba_plan_argin *argin = &session->plan.argins[i];
+        if (!matches(argin->name, given->name))
+            continue;
+        found = true;
+        if (isnan(given->value))
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = nan: it must be a number", given->name);
+        if (argin->dtype == SAMBA_INT64 && (given->value != trunc(given->value) || fabs(given->value) > 0x1p53))
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "hyperparameter \"%.128s\" = %.17g: \"%.128s\" takes an integer of at most 53 bits", given->name, given->value,
+                              argin->name);
+        if (argin->role == ROLE_DROPOUT_RATE && !(given->value >= 0 && given->value <= 1))
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name, given->value,
+                              argin->name);
+    }
+    return found ? SAMBA_OK : fail_unknown(session, given->name);
+}
+
+samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given)
+{
+    for (int32_t i = 0; i < session->plan.argin_count; i++) {
+        if (!matches(session->plan.argins[i].name, given->name))
+            continue;
+        session->argins[i].given = true;
+        SAMBA_TRY(set_value(session, i, given->value));
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_hyper_draw_seeds(samba_session *session)
+{
+    for (int32_t i = 0; i < session->plan.argin_count; i++) {
+        if (session->plan.argins[i].role != ROLE_DROPOUT_SEED || session->argins[i].given)
+            continue;
+        const int64_t counter[2] = {i, session->forward_runs};
+        SAMBA_TRY(set_value(session, i, (double)(samba_hash(counter, sizeof counter, session->seed) >> 11)));
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_hyper_dropout(samba_session *session, bool on)
+{
+    for (int32_t i = 0; i < session->plan.argin_count; i++)
+        if (session->plan.argins[i].role == ROLE_DROPOUT_RATE)
+            SAMBA_TRY(write_value(session, i, on ? session->argins[i].value : 0));
+    return SAMBA_OK;
+}
+
+int samba_session_hyperparameter_count(const samba_session *session) { return session->plan.argin_count; }
+
+samba_status samba_session_hyperparameter(const samba_session *session, int index, samba_hyperparameter *info)
+{
+    if (index < 0 || index >= session->plan.argin_count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no hyperparameter %d: the PEF has %d", index,
+                          session->plan.argin_count);
+    *info = (samba_hyperparameter){session->plan.argins[index].name, session->argins[index].value};
+    return SAMBA_OK;
+}

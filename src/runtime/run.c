@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run: check everything; then hyperparameters and inputs go to the device, sections run, outputs come back. Nothing is changed before all
+ * checks have passed, and nothing is allocated. */
+#include "runtime/runtime.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+samba_run_options samba_run_defaults(void) { return (samba_run_options){.struct_size = sizeof(samba_run_options), .train = true}; }
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* ---- checks ---- */
+static samba_status check_lists(const samba_session *session, const samba_run_options *options)
+{
+    if (options->input_count < 0 || options->output_count < 0 || options->hyperparameter_count < 0 ||
+        (options->input_count > 0 && !options->inputs) || (options->output_count > 0 && !options->outputs) ||
+        (options->hyperparameter_count > 0 && !options->hyperparameters))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "%d inputs, %d outputs and %d hyperparameters: a count or its list is missing", options->input_count,
+                          options->output_count, options->hyperparameter_count);
+    return SAMBA_OK;
+}
+
+/* A tensor of a list: there, named as one of the PEF of that kind, and once. Lists are short. */
+static samba_status check_listed(const samba_session *session, samba_tensor *const *list, int at, int kind, int32_t *tensor)
+{
+    const char *what = kind == SAMBA_KIND_INPUT ? "input" : "output";
+    if (!list[at])
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %d of the run is NULL", what, at);
+    SAMBA_TRY(samba_session_find(session, samba_tensor_name(list[at]), kind, tensor));
+    for (int i = 0; i < at; i++)
+        if (strcmp(samba_tensor_name(list[i]), samba_tensor_name(list[at])) == 0)
+            return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.128s\" was given twice", what, samba_tensor_name(list[at]));
+    return SAMBA_OK;
+}
+
+static samba_status check_arguments(const samba_session *session, const samba_run_options *options)
+{
+    int32_t tensor;
+    SAMBA_TRY(check_lists(session, options));
+    for (int i = 0; i < options->input_count; i++) {
+        SAMBA_TRY(check_listed(session, options->inputs, i, SAMBA_KIND_INPUT, &tensor));
+        SAMBA_TRY(samba_check_host_source(session, tensor, options->inputs[i], "input"));
+    }
+    for (int i = 0; i < options->output_count; i++) {
+        SAMBA_TRY(check_listed(session, options->outputs, i, SAMBA_KIND_OUTPUT, &tensor));
+        SAMBA_TRY(samba_check_host_target(session, tensor, options->outputs[i], "output"));
+    }
+    for (int i = 0; i < options->hyperparameter_count; i++)
+        SAMBA_TRY(samba_check_hyper(session, &options->hyperparameters[i]));
+    return SAMBA_OK;
+}
+
+/* ---- the run ---- */
+static samba_status move_in(samba_session *session, const samba_run_options *options)
+{
+    for (int i = 0; i < options->hyperparameter_count; i++)
+        SAMBA_TRY(samba_hyper_set(session, &options->hyperparameters[i]));
+    for (int i = 0; i < options->input_count; i++)
+        SAMBA_TRY(samba_transfer_in(session, samba_names_find(&session->tensors, samba_tensor_name(options->inputs[i])), options->inputs[i]));
+    return SAMBA_OK;
+}
+
+static samba_status move_out(samba_session *session, const samba_run_options *options)
+{
+    for (int i = 0; i < options->output_count; i++)
+        SAMBA_TRY(
+            samba_transfer_out(session, samba_names_find(&session->tensors, samba_tensor_name(options->outputs[i])), options->outputs[i]));
+    return SAMBA_OK;
+}
+
+/* What the session remembers of a run that is about to happen. */
+static void count_run(samba_session *session, const samba_selection *selection)
+{
+    int64_t *before = session->consumed;
+    session->consumed = session->consumed_next;
+    session->consumed_next = before;
+    session->forwards = selection->forwards;
+    session->forward_runs += selection->forward;
+    session->backward_done |= selection->backward;
+    session->runs++;
+    if (selection->schedule)
+        session->micro_step = (session->micro_step + 1) % session->plan.grad_accumulation_steps;
+}
+
+static samba_status run_sections(samba_session *session, const samba_selection *selection, bool train)
+{
+    samba_device *device = session->device;
+    if (selection->forward)
+        SAMBA_TRY(samba_hyper_draw_seeds(session));
+    if (!train)
+        SAMBA_TRY(samba_hyper_dropout(session, false));
+    count_run(session, selection);
+    double start = seconds();
+    samba_status status = device->interface->run(device, selection->sections, selection->count);
+    if (status == SAMBA_OK)
+        status = device->interface->wait(device);
+    session->stats.kernel_seconds += seconds() - start;
+    if (!train) {
+        samba_status restored = samba_hyper_dropout(session, true);
+        status = status == SAMBA_OK ? restored : status;
+    }
+    return status;
+}
+
+/* Notes the first run in which a loss is not finite. */
+static samba_status look_at_losses(samba_session *session)
+{
+    for (int32_t i = 0; i < session->loss_count; i++) {
+        samba_loss_state *loss = &session->losses[i];
+        if (loss->warning != SAMBA_LOSS_QUIET)
+            continue;
+        const samba_plan_tensor *tensor = &session->plan.tensors[loss->tensor];
+        char bytes[8];
+        SAMBA_TRY(session->device->interface->read(session->device, samba_session_offset(session, tensor->buffer), bytes,
+                                                   samba_dtype_size((samba_dtype)tensor->dtype)));
+        loss->value = samba_load_double((samba_dtype)tensor->dtype, bytes);
+        loss->run = session->runs;
+        if (!isfinite(loss->value))
+            loss->warning = SAMBA_LOSS_PENDING;
+    }
+    return SAMBA_OK;
+}
+
+static samba_status run(samba_session *session, const samba_run_options *options)
+{
+    samba_selection selection;
+    SAMBA_TRY(check_arguments(session, options));
+    SAMBA_TRY(samba_select(session, options, &selection));
+    SAMBA_TRY(move_in(session, options));
+    SAMBA_TRY(run_sections(session, &selection, options->train));
+    if (selection.forward)
+        SAMBA_TRY(look_at_losses(session));
+    return move_out(session, options);
+}
+
+samba_status samba_run(samba_session *session, const samba_run_options *given)
+{
+    double start = seconds();
+    samba_run_options options = samba_run_defaults();
+    if (given)
+        SAMBA_TRY(samba_options_take(session->context, "samba_run", given, sizeof options, &options));
+    samba_status status = run(session, &options);
+    session->stats.runs += status == SAMBA_OK;
+    session->stats.total_seconds += seconds() - start;
+    return status;
+}
+
+const char *samba_session_warning(samba_session *session)
+{
+    samba_loss_state *oldest = NULL;
+    for (int32_t i = 0; i < session->loss_count; i++) {
+        samba_loss_state *loss = &session->losses[i];
+        if (loss->warning == SAMBA_LOSS_PENDING && (!oldest || loss->run < oldest->run))
+            oldest = loss;
+    }
+    session->warning[0] = '\0';
+    if (oldest) {
+        oldest->warning = SAMBA_LOSS_TOLD;
+        snprintf(session->warning, sizeof session->warning, "loss '%.128s' became %s in run %lld; training goes on",
+                 session->plan.tensors[oldest->tensor].name, isnan(oldest->value) ? "nan" : oldest->value > 0 ? "inf" : "-inf",
+                 (long long)oldest->run);
+    }
+    return session->warning;
+}
+
+void samba_session_stats(const samba_session *session, samba_run_stats *stats) { *stats = session->stats; }
+
+void samba_session_reset_stats(samba_session *session) { session->stats = (samba_run_stats){.runs = 0}; }

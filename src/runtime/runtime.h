@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps hyperparameters,
+ * select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and loads them.
+ *
+ * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all its
+ * arguments by functions named check_... and select, which change nothing but room that only they use; from the first change on only the device can fail. */
+#ifndef SAMBA_RUNTIME_H
+#define SAMBA_RUNTIME_H
+
+#include "pef/names.h"
+#include "pef/plan.h"
+#include "runtime/device.h"
+
+typedef struct samba_argin_state {
+    double value; /* in force; integers are exact up to 2^53 */
+    bool given;   /* by the caller: a seed that was given stays */
+} samba_argin_state;
+
+typedef enum samba_loss_warning { SAMBA_LOSS_QUIET = 0, SAMBA_LOSS_PENDING = 1, SAMBA_LOSS_TOLD = 2 } samba_loss_warning;
+typedef struct samba_loss_state { /* of one scalar loss */
+    int32_t tensor;
+    samba_loss_warning warning;
+    int64_t run; /* the one in which it became `value` */
+    double value;
+} samba_loss_state;
+
+struct samba_session {
+    samba_context *context;
+    samba_plan plan;
+    samba_arena arena; /* the arrays below */
+    samba_names tensors;
+    samba_device *device;
+    uint64_t seed;
+    int threads;
+    samba_argin_state *argins; /* per argin of the plan */
+    int32_t *list;             /* room for the sections of a run: call_count */
+    int64_t *consumed;         /* per section: forwards before its last run, if it is of BCKWD */
+    int64_t *consumed_next;    /* the same after the run being checked */
+    const char **candidates;   /* room for names, for "did you mean" */
+    samba_loss_state *losses;
+    int32_t loss_count;
+    int64_t forward_runs; /* runs with a FWD section: the dropout seeds' count */
+    int64_t forwards;     /* FWD sections run */
+    int64_t micro_step;   /* of gradient accumulation: micro-batches done since ZEROGRAD */
+    int64_t runs;         /* all runs, for messages */
+    bool backward_done;
+    samba_run_stats stats;
+    char warning[256];
+};
+
+/* ---- words.c: lists in messages, cut with "..." when they are long ---- */
+typedef struct samba_words {
+    char text[384];
+    int used, count;
+    bool full;
+} samba_words;
+void samba_words_add(samba_words *words, const char *word); /* "\"a\", \"b\"" */
+/* The list, or "none". */
+const char *samba_words_text(const samba_words *words);
+
+/* ---- transfer.c ---- */
+/* The tensor of that name; NAME lists those of the kind (-1: any). */
+samba_status samba_session_find(const samba_session *session, const char *name, int kind, int32_t *tensor);
+/* dtype, shape, memory and, for inputs, the range of indices. `what` begins the message: "input". */
+samba_status samba_check_host_source(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
+samba_status samba_check_host_target(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
+samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host);
+samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host);
+static inline int64_t samba_session_offset(const samba_session *session, int32_t buffer) { return session->plan.buffers[buffer].offset; }
+
+/* ---- hyper.c ---- */
+samba_status samba_hyper_start(samba_session *session); /* the plan's values to the device */
+samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given);
+samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given); /* a checked one */
+samba_status samba_hyper_draw_seeds(samba_session *session);  /* of dropouts whose seed was not given: new for each forward run */
+samba_status samba_hyper_dropout(samba_session *session, bool on); /* rates on the device: 0, or those in force */
+
+/* ---- select.c ---- */
+typedef struct samba_selection { /* what a run runs */
+    const int32_t *sections; /* in order */
+    int32_t count;
+    bool schedule;          /* the plan's own: micro-batches count */
+    bool forward, backward; /* has sections of that type */
+    int64_t forwards;       /* session->forwards after it */
+} samba_selection;
+/* NAME, ARGUMENT, STATE. Writes only the session's list and consumed_next. */
+samba_status samba_select(samba_session *session, const samba_run_options *options, samba_selection *selection);
+
+/* ---- weights.c ---- */
+samba_status samba_weights_fill(samba_session *session); /* parameters, buffers and gradients from their initializers */
+
+/* Copies the caller's options over defaults; struct_size tells how much of them the caller knew. */
+samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which sections a run has: the plan's schedule, its sections of the types asked for, or those of the ids asked for; and whether now is the
+ * moment for them.
+ *
+ * With gradient accumulation over N micro-batches the whole schedule leaves out ZEROGRAD but in the first of them, and GRADNORM, REDUCE and
+ * OPT but in the last. Types and ids run exactly what they say; types in the schedule's order.
+ *
+ * A backward section needs the activations of a forward run, and memory planning lets it overwrite them: each may run once for a
+ * forward run. So the session counts forward sections, and remembers the count at which each backward section ran last. */
+#include "runtime/runtime.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
+
+static int32_t phase_of(const samba_session *session, int32_t section) { return session->plan.sections[section].phase; }
+
+/* ---- what is asked for ---- */
+static void list_types(const samba_session *session, samba_words *words)
+{
+    for (int phase = 0; phase < PHASES; phase++)
+        for (int32_t i = 0; i < session->plan.section_count; i++)
+            if (phase_of(session, i) == phase) {
+                samba_words_add(words, samba_section_type_names[phase]);
+                break;
+            }
+}
+
+static samba_status find_type(const samba_session *session, const char *word, int *phase)
+{
+    for (*phase = 0; *phase < PHASES; ++*phase)
+        if (word && strcasecmp(word, samba_section_type_names[*phase]) == 0)
+            break;
+    if (*phase < PHASES)
+        for (int32_t i = 0; i < session->plan.section_count; i++)
+            if (phase_of(session, i) == *phase)
+                return SAMBA_OK;
+    samba_words words = {.used = 0};
+    list_types(session, &words);
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "%s section type \"%.64s\"; this PEF has: %s",
+                      *phase < PHASES ? "there is no section of" : "there is no", word ? word : "(null)", samba_words_text(&words));
+}
+
+static samba_status select_types(const samba_session *session, const samba_run_options *options, samba_selection *selection)
+{
+    bool wanted[PHASES] = {false};
+    for (int i = 0; i < options->section_type_count; i++) {
+        int phase;
+        SAMBA_TRY(find_type(session, options->section_types[i], &phase));
+        wanted[phase] = true;
+    }
+    for (int32_t i = 0; i < session->plan.call_count; i++)
+        if (wanted[phase_of(session, session->plan.calls[i])])
+            session->list[selection->count++] = session->plan.calls[i];
+    selection->sections = session->list;
+    return SAMBA_OK;
+}
+
+static samba_status select_ids(const samba_session *session, const samba_run_options *options, samba_selection *selection)
+{
+    for (int i = 0; i < options->section_id_count; i++)
+        if (options->section_ids[i] < 0 || options->section_ids[i] >= session->plan.section_count)
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: this PEF's ids are 0 to %d",
+                              options->section_ids[i], session->plan.section_count - 1);
+    selection->sections = options->section_ids;
+    selection->count = options->section_id_count;
+    return SAMBA_OK;
+}
+
+static void select_schedule(const samba_session *session, samba_selection *selection)
+{
+    const samba_plan *plan = &session->plan;
+    bool first = session->micro_step == 0, last = session->micro_step == plan->grad_accumulation_steps - 1;
+    for (int32_t i = 0; i < plan->call_count; i++) {
+        int32_t phase = phase_of(session, plan->calls[i]);
+        if (phase == ZEROGRAD ? first : phase <= BCKWD || last)
+            session->list[selection->count++] = plan->calls[i];
+    }
+    selection->sections = session->list;
+    selection->schedule = true;
+}
+
+/* ---- whether it can be now ---- */
+static samba_status check_order(const samba_session *session, samba_selection *selection)
+{
+    const samba_plan *plan = &session->plan;
+    bool can_forward = false, can_backward = false, backward_done = session->backward_done;
+    for (int32_t i = 0; i < plan->section_count; i++) {
+        can_forward |= phase_of(session, i) == FWD;
+        can_backward |= phase_of(session, i) == BCKWD;
+    }
+    if (plan->section_count > 0)
+        memcpy(session->consumed_next, session->consumed, (size_t)plan->section_count * sizeof *session->consumed);
+    for (int32_t i = 0; i < selection->count; i++) {
+        int32_t section = selection->sections[i], phase = phase_of(session, section);
+        if (phase == FWD) {
+            selection->forwards++;
+            selection->forward = true;
+        } else if (phase == BCKWD) {
+            if (can_forward && session->consumed_next[section] == selection->forwards)
+                return samba_fail(session->context, SAMBA_ERROR_STATE,
+                                  "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section,
+                                  selection->forwards == 0 ? "there was none yet" : "it has used up those of the last");
+            session->consumed_next[section] = selection->forwards;
+            selection->backward = backward_done = true;
+        } else if (phase == OPT && can_backward && !backward_done) {
+            return samba_fail(session->context, SAMBA_ERROR_STATE,
+                              "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it", section);
+        }
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_select(samba_session *session, const samba_run_options *options, samba_selection *selection)
+{
+    *selection = (samba_selection){.forwards = session->forwards};
+    if (options->section_type_count < 0 || options->section_id_count < 0 || (options->section_type_count > 0 && !options->section_types) ||
+        (options->section_id_count > 0 && !options->section_ids))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d section types and %d section ids: a count or its list is missing",
+                          options->section_type_count, options->section_id_count);
+    if (options->section_type_count > 0 && options->section_id_count > 0)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "both section types and section ids were given: give one of them");
+    if (options->section_type_count > 0)
+        SAMBA_TRY(select_types(session, options, selection));
+    else if (options->section_id_count > 0)
+        SAMBA_TRY(select_ids(session, options, selection));
+    else
+        select_schedule(session, selection);
+    return check_order(session, selection);
+}

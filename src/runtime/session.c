@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session's life and what it tells of its PEF. Making one reads the file, opens the device, gives it memory, constants, hyperparameters and
+ * initial weights, and has it build the sections; whatever fails, samba_session_free ends it in any state between.
+ *
+ * The session owns the plan, the device and its arena. The context is the caller's and outlives it. */
+#include "runtime/runtime.h"
+
+#include <omp.h>
+#include <string.h>
+
+#define MOST_THREADS 4096
+
+samba_session_options samba_session_defaults(void) { return (samba_session_options){.struct_size = sizeof(samba_session_options)}; }
+
+samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options)
+{
+    size_t known;
+    memcpy(&known, given, sizeof known); /* struct_size is the first member of every options struct */
+    if (known < sizeof known || known > size)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "
+                          "and compile against this library's headers",
+                          call, known, size);
+    memcpy(options, given, known);
+    return SAMBA_OK;
+}
+
+/* ---- making ---- */
+static samba_status open_device(samba_session *session, const samba_session_options *options)
+{
+    static const samba_device_interface *const devices[] = {&samba_device_cpu, &samba_device_null};
+    const char *name = options->device ? options->device : devices[0]->name;
+    samba_words words = {.used = 0};
+    if (options->threads < 0 || options->threads > MOST_THREADS)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d threads: give 1 to %d, or 0 for as many as OpenMP offers",
+                          options->threads, MOST_THREADS);
+    session->threads = options->threads > 0 ? options->threads : omp_get_max_threads();
+    samba_device_options device = {session->context, session->threads, options->isa};
+    for (int i = 0; i < SAMBA_COUNT(devices); i++) {
+        if (strcmp(devices[i]->name, name) == 0)
+            return devices[i]->open(&device, &session->device);
+        samba_words_add(&words, devices[i]->name);
+    }
+    return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED, "there is no device \"%.64s\"; devices are: %s", name, samba_words_text(&words));
+}
+
+static bool is_scalar_loss(const samba_plan_tensor *tensor)
+{
+    for (int32_t i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] != 1)
+            return false;
+    return tensor->is_loss && samba_dtype_is_floating_point((samba_dtype)tensor->dtype);
+}
+
+static samba_status make_room(samba_session *session)
+{
+    const samba_plan *plan = &session->plan;
+    size_t names = (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
+    session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
+    session->list = samba_arena_alloc(&session->arena, (size_t)plan->call_count * sizeof *session->list);
+    session->consumed = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed);
+    session->consumed_next = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed_next);
+    session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
+    session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
+    if (!session->argins || !session->list || !session->consumed || !session->consumed_next || !session->candidates || !session->losses)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < plan->tensor_count; i++)
+        if (is_scalar_loss(&plan->tensors[i]))
+            session->losses[session->loss_count++].tensor = i;
+    int32_t duplicate; /* none: the plan was checked */
+    return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count, &duplicate);
+}
+
+static samba_status fill_memory(samba_session *session)
+{
+    const samba_plan *plan = &session->plan;
+    samba_device *device = session->device;
+    SAMBA_TRY(device->interface->allocate(device, plan->memory_bytes));
+    for (int32_t i = 0; i < plan->constant_count; i++)
+        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer), plan->constants[i].data,
+                                           (size_t)plan->constants[i].size));
+    SAMBA_TRY(samba_hyper_start(session));
+    return samba_weights_fill(session);
+}
+
+static samba_status start(samba_session *session, const char *path, const samba_session_options *options)
+{
+    SAMBA_TRY(samba_pef_read(session->context, path, &session->plan));
+    SAMBA_TRY(make_room(session));
+    SAMBA_TRY(open_device(session, options));
+    SAMBA_TRY(fill_memory(session));
+    return session->device->interface->build(session->device, &session->plan);
+}
+
+samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *given, samba_session **session)
+{
+    samba_session_options options = samba_session_defaults();
+    *session = NULL;
+    if (!pef_path)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_session_new was given no path of a PEF");
+    if (given)
+        SAMBA_TRY(samba_options_take(context, "samba_session_new", given, sizeof options, &options));
+    samba_session *fresh = samba_calloc(context, sizeof *fresh);
+    if (!fresh)
+        return SAMBA_ERROR_MEMORY;
+    fresh->context = context;
+    fresh->seed = options.seed;
+    samba_plan_init(&fresh->plan, context);
+    samba_arena_init(&fresh->arena, context);
+    samba_status status = start(fresh, pef_path, &options);
+    if (status == SAMBA_OK)
+        *session = fresh;
+    else
+        samba_session_free(fresh);
+    return status;
+}
+
+void samba_session_free(samba_session *session)
+{
+    if (!session)
+        return;
+    if (session->device)
+        session->device->interface->close(session->device);
+    samba_names_free(&session->tensors);
+    samba_arena_free(&session->arena);
+    samba_plan_free(&session->plan);
+    samba_free(session->context, session, sizeof *session);
+}
+
+/* ---- telling ---- */
+int samba_session_tensor_count(const samba_session *session) { return session->plan.tensor_count; }
+
+samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info)
+{
+    if (index < 0 || index >= session->plan.tensor_count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index, session->plan.tensor_count);
+    const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    *info = (samba_tensor_info){.name = tensor->name,
+                                .kind = (samba_tensor_kind)tensor->kind,
+                                .dtype = (samba_dtype)tensor->dtype,
+                                .rank = tensor->rank,
+                                .bytes = (int64_t)samba_dtype_size((samba_dtype)tensor->dtype)};
+    for (int32_t i = 0; i < tensor->rank; i++) {
+        info->shape[i] = tensor->shape[i];
+        info->bytes *= tensor->shape[i]; /* checked with the plan */
+    }
+    return SAMBA_OK;
+}
+
+int samba_session_section_count(const samba_session *session) { return session->plan.section_count; }
+
+samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
+{
+    if (index < 0 || index >= session->plan.section_count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index, session->plan.section_count);
+    const samba_plan_section *section = &session->plan.sections[index];
+    *info = (samba_section_info){section->id, samba_section_type_names[section->phase], section->stage_count, section->flops, section->bytes};
+    return SAMBA_OK;
+}
+
+samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory)
+{
+    *memory = session->plan.memory;
+    return SAMBA_OK;
+}
+
+int samba_session_threads(const samba_session *session) { return session->threads; }
+
+const char *samba_session_isa(const samba_session *session) { return session->device->isa; }

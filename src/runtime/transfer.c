@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host tensors to and from the device. A device tensor is C-contiguous; a host tensor may be any view. What lies contiguous on the host moves
+ * in one piece, everything else through a small block on the stack, so transfers need no memory.
+ *
+ * Everything a transfer could be refused for is checked before, by functions that change nothing. */
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+#define BLOCK 4096 /* bytes */
+
+/* ---- finding ---- */
+static const char *const kind_words[] = {"input", "parameter", "buffer", "gradient", "output"};
+
+static samba_status fail_unknown(const samba_session *session, const char *name, int kind)
+{
+    samba_words words = {.used = 0};
+    int count = 0;
+    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
+        if (kind >= 0 && session->plan.tensors[i].kind != kind)
+            continue;
+        samba_words_add(&words, session->plan.tensors[i].name);
+        session->candidates[count++] = session->plan.tensors[i].name;
+    }
+    const char *nearest = samba_nearest(name, session->candidates, count), *what = kind >= 0 ? kind_words[kind] : "tensor";
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no %s \"%.128s\"%s%.128s%s; %ss are: %s", what, name,
+                      nearest ? ", did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", what, samba_words_text(&words));
+}
+
+samba_status samba_session_find(const samba_session *session, const char *name, int kind, int32_t *tensor)
+{
+    *tensor = samba_names_find(&session->tensors, name);
+    if (*tensor < 0)
+        return fail_unknown(session, name, kind);
+    int32_t found = session->plan.tensors[*tensor].kind;
+    if (kind >= 0 && found != kind)
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%.128s\" is of kind %s, not %s: samba_session_%s moves it", name,
+                          kind_words[found], kind_words[kind], kind == SAMBA_KIND_INPUT ? "set" : "get");
+    return SAMBA_OK;
+}
+
+/* ---- checks ---- */
+static samba_status check_host(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
+{
+    const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    char expected[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
+    if (samba_tensor_dtype(host) != (samba_dtype)tensor->dtype)
+        return samba_fail(session->context, SAMBA_ERROR_DTYPE, "%s \"%.128s\" is %s in the PEF and %s was given: copy it into a tensor of %s", what,
+                          tensor->name, samba_dtype_name((samba_dtype)tensor->dtype), samba_dtype_name(samba_tensor_dtype(host)),
+                          samba_dtype_name((samba_dtype)tensor->dtype));
+    if (!samba_shape_equal(tensor->rank, tensor->shape, samba_tensor_rank(host), samba_tensor_shape(host)))
+        return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the PEF and %s was given", what, tensor->name,
+                          samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected),
+                          samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given));
+    if (!samba_tensor_has_data(host) && samba_tensor_numel(host) > 0)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s \"%.128s\" is an empty tensor: it has no memory to transfer", what,
+                          tensor->name);
+    return SAMBA_OK;
+}
+
+static bool in_range(const samba_plan_tensor *tensor, int64_t value)
+{
+    return (value >= tensor->low && value < tensor->high) || (tensor->has_ignore && value == tensor->ignore);
+}
+
+/* The usual case in loops that vectorise: contiguous int64 or int32, all values good. False: look closer. */
+static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *host)
+{
+    int64_t numel = samba_tensor_numel(host), bad = 0, low = tensor->low, high = tensor->high;
+    int64_t ignore = tensor->has_ignore ? tensor->ignore : low; /* low == high: nothing is good, and low itself is looked at closer */
+    if (low >= high || !samba_tensor_is_contiguous(host))
+        return false;
+    if (tensor->dtype == SAMBA_INT64) {
+        const int64_t *values = samba_tensor_data(host);
+        for (int64_t i = 0; i < numel; i++)
+            bad += ((values[i] < low) | (values[i] >= high)) & (values[i] != ignore);
+    } else if (tensor->dtype == SAMBA_INT32) {
+        const int32_t *values = samba_tensor_data(host);
+        for (int64_t i = 0; i < numel; i++)
+            bad += ((values[i] < low) | (values[i] >= high)) & (values[i] != ignore);
+    } else {
+        return false;
+    }
+    return bad == 0;
+}
+
+static samba_status check_range(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host, const char *what)
+{
+    if (samba_tensor_numel(host) == 0 || all_in_range(tensor, host))
+        return SAMBA_OK;
+    int64_t index[SAMBA_MAX_RANK] = {0};
+    do {
+        int64_t place = 0;
+        for (int i = 0; i < tensor->rank; i++)
+            place += index[i] * samba_tensor_strides(host)[i];
+        int64_t value = samba_load_int64((samba_dtype)tensor->dtype,
+                                         (const char *)samba_tensor_data(host) + place * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
+        if (in_range(tensor, value))
+            continue;
+        char where[SAMBA_SHAPE_TEXT] = "";
+        int used = 0;
+        for (int i = 0; i < tensor->rank; i++)
+            used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld", i ? ", " : "[", (long long)index[i]);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)", what, tensor->name,
+                          where, used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high, tensor->range_user);
+    } while (samba_shape_next(tensor->rank, tensor->shape, index));
+    return SAMBA_OK;
+}
+
+samba_status samba_check_host_source(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
+{
+    SAMBA_TRY(check_host(session, index, host, what));
+    const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    return tensor->has_range ? check_range(session, tensor, host, what) : SAMBA_OK;
+}
+
+samba_status samba_check_host_target(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
+{
+    SAMBA_TRY(check_host(session, index, host, what));
+    for (int i = 0; i < samba_tensor_rank(host); i++)
+        if (samba_tensor_strides(host)[i] == 0 && samba_tensor_shape(host)[i] > 1)
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "%s \"%.128s\" is an expanded view whose elements share memory: give a tensor with memory for each element", what,
+                              session->plan.tensors[index].name);
+    return SAMBA_OK;
+}
+
+/* ---- moving ---- */
+typedef struct rows { /* a host view as rows of elements that have one stride */
+    int outer_rank;
+    int64_t length, stride;
+} rows;
+
+static rows rows_of(const samba_tensor *host)
+{
+    const int64_t *shape = samba_tensor_shape(host), *strides = samba_tensor_strides(host);
+    int rank = samba_tensor_rank(host), dim = rank;
+    rows result = {.length = 1, .stride = 1};
+    while (dim > 0 && (shape[dim - 1] == 1 || strides[dim - 1] == result.length)) /* a contiguous end is one row */
+        result.length *= shape[--dim];
+    if (result.length == 1 && dim > 0) {
+        dim--;
+        result = (rows){.length = shape[dim], .stride = strides[dim]};
+    }
+    result.outer_rank = dim;
+    return result;
+}
+
+static samba_status move_row(samba_session *session, samba_dtype dtype, int64_t offset, char *host, const rows *row, bool in)
+{
+    samba_device *device = session->device;
+    const int64_t size = (int64_t)samba_dtype_size(dtype), room = BLOCK / size;
+    if (row->stride == 1)
+        return in ? device->interface->write(device, offset, host, (size_t)(row->length * size))
+                  : device->interface->read(device, offset, host, (size_t)(row->length * size));
+    _Alignas(8) char block[BLOCK];
+    for (int64_t done = 0; done < row->length; done += room) {
+        int64_t count = row->length - done < room ? row->length - done : room;
+        char *place = host + done * row->stride * size;
+        if (in) {
+            samba_copy_elements(dtype, block, 1, dtype, place, row->stride, count);
+            SAMBA_TRY(device->interface->write(device, offset + done * size, block, (size_t)(count * size)));
+        } else {
+            SAMBA_TRY(device->interface->read(device, offset + done * size, block, (size_t)(count * size)));
+            samba_copy_elements(dtype, place, row->stride, dtype, block, 1, count);
+        }
+    }
+    return SAMBA_OK;
+}
+
+static samba_status move(samba_session *session, int32_t tensor, const samba_tensor *host, bool in)
+{
+    samba_dtype dtype = samba_tensor_dtype(host);
+    if (samba_tensor_numel(host) == 0)
+        return SAMBA_OK;
+    const rows row = rows_of(host);
+    const int64_t size = (int64_t)samba_dtype_size(dtype), *strides = samba_tensor_strides(host);
+    int64_t index[SAMBA_MAX_RANK] = {0}, offset = samba_session_offset(session, session->plan.tensors[tensor].buffer);
+    do {
+        int64_t place = 0;
+        for (int i = 0; i < row.outer_rank; i++)
+            place += index[i] * strides[i];
+        SAMBA_TRY(move_row(session, dtype, offset, (char *)samba_tensor_data(host) + place * size, &row, in));
+        offset += row.length * size;
+    } while (samba_shape_next(row.outer_rank, samba_tensor_shape(host), index));
+    return SAMBA_OK;
+}
+
+samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host)
+{
+    return move(session, tensor, host, true);
+}
+
+samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host) { return move(session, tensor, host, false); }
+
+/* ---- by name ---- */
+samba_status samba_session_set(samba_session *session, const samba_tensor *host)
+{
+    int32_t tensor;
+    if (!host)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_set was given no tensor");
+    SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
+    SAMBA_TRY(samba_check_host_source(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
+    return samba_transfer_in(session, tensor, host);
+}
+
+samba_status samba_session_get(samba_session *session, samba_tensor *host)
+{
+    int32_t tensor;
+    if (!host)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get was given no tensor");
+    SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
+    SAMBA_TRY(samba_check_host_target(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
+    return samba_transfer_out(session, tensor, host);
+}
+
+samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **host)
+{
+    int32_t tensor;
+    *host = NULL;
+    if (!name)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get_by_name was given no name");
+    SAMBA_TRY(samba_session_find(session, name, -1, &tensor));
+    const samba_plan_tensor *facts = &session->plan.tensors[tensor];
+    samba_tensor *fresh;
+    SAMBA_TRY(samba_tensor_new(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, &fresh));
+    samba_status status = samba_transfer_out(session, tensor, fresh);
+    if (status == SAMBA_OK)
+        *host = fresh;
+    else
+        samba_tensor_free(fresh);
+    return status;
+}

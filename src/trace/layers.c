@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers of torch.nn and the products they stand on. A layer is called by name: its name is a scope, in which it makes or finds
+ * its parameters under the names and with the initial distributions that PyTorch's layer has. */
+#include "trace/trace.h"
+#include <math.h>
+#include <string.h>
+
+static samba_value none_of(samba_graph *graph)
+{
+    return samba_trace_value(graph, SAMBA_NONE);
+}
+
+/* What weights and biases of Linear and Conv2d start from: kaiming_uniform with a = sqrt(5) comes to this. */
+static samba_initializer uniform_within(double fan_in)
+{
+    double bound = fan_in > 0 ? 1.0 / sqrt(fan_in) : 0.0;
+    return (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound};
+}
+
+/* Checks the input and opens the layer's scope, so that names and messages are the layer's. */
+static bool enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph)
+{
+    if (!samba_trace_enter(what, 1, input, graph))
+        return false;
+    samba_scope_push(*graph, name);
+    return (*graph)->status == SAMBA_OK && (!floating || samba_trace_need_floating(*input, what));
+}
+
+/* ---- matmul ---- */
+
+samba_value samba_matmul(samba_value a, samba_value b)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("matmul", 2, (samba_value[]){a, b}, &graph))
+        return none_of(graph);
+    samba_node left = samba_trace_node(a), right = samba_trace_node(b);
+    if (left.rank == 0 || right.rank == 0)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "matmul",
+                                                            "both operands need at least one dim, given ranks %d and %d",
+                                                            left.rank, right.rank));
+    /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
+    samba_ref rows = left.rank == 1 ? samba_emit_reshape(graph, a.index, 2, (int64_t[]){1, left.shape[0]}) : a.index;
+    samba_ref columns = right.rank == 1 ? samba_emit_reshape(graph, b.index, 2, (int64_t[]){right.shape[0], 1}) : b.index;
+    samba_ref product = samba_emit2(graph, SAMBA_OP_matmul, rows, columns);
+    if (product == SAMBA_NONE || (left.rank > 1 && right.rank > 1))
+        return samba_trace_value(graph, product);
+    const samba_node *result = samba_node_at(graph, product);
+    int64_t shape[SAMBA_MAX_RANK];
+    int rank = 0;
+    for (int d = 0; d < result->rank; d++)
+        if (!(left.rank == 1 && d == result->rank - 2) && !(right.rank == 1 && d == result->rank - 1))
+            shape[rank++] = result->shape[d];
+    return samba_trace_value(graph, samba_emit_reshape(graph, product, rank, shape));
+}
+
+/* ---- linear ---- */
+
+static samba_value linear(samba_value input, const char *name, int64_t out_features, bool bias)
+{
+    samba_graph *graph;
+    if (!enter_layer("linear", &input, name, true, &graph))
+        return none_of(graph);
+    samba_node x = samba_trace_node(input);
+    if (x.rank == 0 || out_features < 0)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "linear",
+                                                            "expected an input of rank 1 or more and out_features of 0 or more, "
+                                                            "given rank %d and %lld",
+                                                            x.rank, (long long)out_features));
+    int64_t in_features = x.shape[x.rank - 1];
+    samba_initializer initializer = uniform_within((double)in_features);
+    samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features}, initializer);
+    samba_value result = samba_matmul(input, samba_transpose(weight, 0, 1));
+    if (bias)
+        result = samba_add(result, samba_parameter(graph, "bias", x.dtype, 1, &out_features, initializer));
+    samba_scope_pop(graph);
+    return result;
+}
+
+samba_value samba_linear(samba_value input, const char *name, int64_t out_features)
+{
+    return linear(input, name, out_features, true);
+}
+
+samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features)
+{
+    return linear(input, name, out_features, false);
+}
+
+/* ---- convolution and pooling ---- */
+
+/* Two numbers, the default in place of a zero. */
+static samba_dims pair(const int64_t *given, int64_t default0, int64_t default1)
+{
+    return (samba_dims){.count = 2, .at = {given && given[0] ? given[0] : default0, given && given[1] ? given[1] : default1}};
+}
+
+samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
+                         const samba_conv2d_options *options)
+{
+    static const samba_conv2d_options defaults;
+    const samba_conv2d_options *o = options ? options : &defaults;
+    samba_graph *graph;
+    if (!enter_layer("conv2d", &input, name, true, &graph))
+        return none_of(graph);
+    samba_node x = samba_trace_node(input);
+    int64_t groups = o->groups ? o->groups : 1, channels = x.rank >= 3 ? x.shape[x.rank - 3] : 0;
+    char type[SAMBA_TYPE_TEXT];
+    if ((x.rank != 3 && x.rank != 4) || !kernel || kernel[0] < 1 || kernel[1] < 1 || out_channels < 1 || groups < 1 ||
+        channels % groups != 0 || out_channels % groups != 0)
+        return samba_trace_value(
+            graph, samba_graph_fail_at(
+                       graph, SAMBA_ERROR_SHAPE, "conv2d",
+                       "expected an input (N, C, H, W) or (C, H, W), a kernel of two sizes of 1 or more, and groups "
+                       "that divide both channel counts; given %s, kernel (%lld, %lld), %lld output channels, %lld groups",
+                       samba_trace_format(&x, type), (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0),
+                       (long long)out_channels, (long long)groups));
+    samba_initializer initializer = uniform_within((double)(channels / groups) * (double)kernel[0] * (double)kernel[1]);
+    samba_value weight = samba_parameter(graph, "weight", x.dtype, 4,
+                                         (int64_t[]){out_channels, channels / groups, kernel[0], kernel[1]}, initializer);
+    samba_ref batch =
+        x.rank == 4 ? input.index : samba_emit_reshape(graph, input.index, 4, (int64_t[]){1, x.shape[0], x.shape[1], x.shape[2]});
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.conv2d.stride = pair(o->stride, 1, 1);
+    attrs.conv2d.padding = pair(o->padding, 0, 0);
+    attrs.conv2d.dilation = pair(o->dilation, 1, 1);
+    attrs.conv2d.groups = groups;
+    samba_ref y = samba_emit(graph, SAMBA_OP_conv2d, 2, (samba_ref[]){batch, weight.index}, &attrs);
+    if (!o->no_bias) {
+        samba_value bias = samba_parameter(graph, "bias", x.dtype, 1, &out_channels, initializer);
+        y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, bias.index, 4, (int64_t[]){1, out_channels, 1, 1}));
+    }
+    if (x.rank == 3 && y != SAMBA_NONE) {
+        samba_node result = *samba_node_at(graph, y);
+        y = samba_emit_reshape(graph, y, 3, result.shape + 1);
+    }
+    samba_scope_pop(graph);
+    return samba_trace_value(graph, y);
+}
+
+static samba_value pool2d(samba_op op, samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
+{
+    static const samba_pool2d_options defaults;
+    const samba_pool2d_options *o = options ? options : &defaults;
+    samba_graph *graph;
+    if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
+        return none_of(graph);
+    if (!kernel)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
+                                                            "a kernel of two sizes is needed, NULL was given"));
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.pool2d.kernel = pair(kernel, 0, 0);
+    attrs.pool2d.stride = pair(o->stride, kernel[0], kernel[1]);
+    attrs.pool2d.padding = pair(o->padding, 0, 0);
+    attrs.pool2d.dilation = pair(o->dilation, 1, 1);
+    attrs.pool2d.ceil_mode = o->ceil_mode;
+    attrs.pool2d.count_include_pad = op == SAMBA_OP_avg_pool2d && !o->no_count_include_pad;
+    return samba_trace_value(graph, samba_emit(graph, op, 1, &a.index, &attrs));
+}
+
+samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
+{
+    return pool2d(SAMBA_OP_max_pool2d, a, kernel, options);
+}
+
+samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
+{
+    return pool2d(SAMBA_OP_avg_pool2d, a, kernel, options);
+}
+
+/* ---- layer norm, embedding, dropout ---- */
+
+samba_value samba_layer_norm(samba_value input, const char *name)
+{
+    samba_graph *graph;
+    if (!enter_layer("layer_norm", &input, name, true, &graph))
+        return none_of(graph);
+    samba_node x = samba_trace_node(input);
+    if (x.rank == 0)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "layer_norm",
+                                                            "expected an input of rank 1 or more, given rank 0"));
+    int64_t *features = &x.shape[x.rank - 1];
+    samba_value weight = samba_parameter(graph, "weight", x.dtype, 1, features, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
+    samba_value bias = samba_parameter(graph, "bias", x.dtype, 1, features, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.norm.dims = 1;
+    attrs.norm.eps = 1e-5;
+    samba_ref y = samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs);
+    samba_scope_pop(graph);
+    return samba_trace_value(graph, y);
+}
+
+samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim)
+{
+    samba_graph *graph;
+    if (!enter_layer("embedding", &index, name, false, &graph))
+        return none_of(graph);
+    samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
+                                         (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_ref y = samba_emit2(graph, SAMBA_OP_embedding, weight.index, index.index);
+    samba_scope_pop(graph);
+    return samba_trace_value(graph, y);
+}
+
+samba_value samba_dropout(samba_value input, const char *name, double p)
+{
+    samba_graph *graph;
+    if (!enter_layer("dropout", &input, name, true, &graph))
+        return none_of(graph);
+    if (!(p >= 0.0 && p <= 1.0))
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "dropout", "p must be from 0 to 1, given %g", p));
+    samba_ref rate = samba_trace_argin(graph, "p", SAMBA_FLOAT64, p, 1);
+    samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
+    /* A second call of the name shares rate and seed but not the mask: each call draws its own. */
+    int64_t calls = 0;
+    for (int64_t i = 0; rate != SAMBA_NONE && i < graph->node_count; i++)
+        calls += graph->nodes[i].op == SAMBA_OP_dropout && graph->nodes[i].inputs[1] == rate;
+    if (calls > 0)
+        seed = samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls);
+    samba_ref y = samba_emit3(graph, SAMBA_OP_dropout, input.index, rate, seed);
+    samba_scope_pop(graph);
+    return samba_trace_value(graph, y);
+}

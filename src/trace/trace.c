@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The frame of a model: inputs, parameters, hyperparameters, scopes, outputs, and the checks that every traced function begins
+ * with. No function here can fail its caller: errors stick to the graph. A graph that is NULL gives values without a graph, which
+ * every function takes and passes on. */
+#include "trace/trace.h"
+#include <string.h>
+
+/* ---- checks ---- */
+
+bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph)
+{
+    *graph = NULL;
+    for (int i = 0; i < count && !*graph; i++)
+        *graph = values[i].graph;
+    if (!*graph)
+        return false;
+    bool usable = (*graph)->status == SAMBA_OK;
+    for (int i = 0; i < count; i++) {
+        samba_graph *other = values[i].graph;
+        if (!other) {
+            samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what, "operand %d is a value of no graph", i);
+            usable = false;
+        } else if (other != *graph) {
+            /* Either graph may be the one that is compiled. */
+            samba_graph_fail_at(other, SAMBA_ERROR_ARGUMENT, what,
+                                "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
+                                (*graph)->name);
+            samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what,
+                                "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
+                                (*graph)->name);
+            usable = false;
+        } else if (values[i].index == SAMBA_NONE) {
+            usable = false;
+        } else if (values[i].index >= other->node_count) {
+            samba_graph_fail_at(other, SAMBA_ERROR_ARGUMENT, what, "operand %d is no value of graph \"%.200s\"", i, other->name);
+            usable = false;
+        }
+    }
+    return usable;
+}
+
+bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result)
+{
+    int range = rank ? rank : 1;
+    if (dim < -range || dim >= range) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "dim %d is out of range for a value of rank %d: expected %d to %d",
+                            dim, rank, -range, range - 1);
+        return false;
+    }
+    *result = dim < 0 ? dim + range : dim;
+    return true;
+}
+
+char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT])
+{
+    char shape[SAMBA_SHAPE_TEXT];
+    snprintf(buffer, SAMBA_TYPE_TEXT, "%s%s", samba_dtype_name(node->dtype),
+             samba_shape_format(node->rank, node->shape, shape, sizeof shape));
+    return buffer;
+}
+
+bool samba_trace_need_floating(samba_value value, const char *what)
+{
+    samba_dtype dtype = samba_node_at(value.graph, value.index)->dtype;
+    if (samba_dtype_is_floating_point(dtype))
+        return true;
+    samba_graph_fail_at(value.graph, SAMBA_ERROR_DTYPE, what, "expected a floating-point value, given %s; cast it first",
+                        samba_dtype_name(dtype));
+    return false;
+}
+
+/* A graph to work on, and a shape as a caller may give it. */
+static bool check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return false;
+    if (rank < 0 || rank > SAMBA_MAX_RANK || (rank > 0 && !shape)) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
+                            SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
+        return false;
+    }
+    return true;
+}
+
+static bool check_dtype(samba_graph *graph, const char *what, samba_dtype dtype)
+{
+    if ((int)dtype >= 0 && dtype < SAMBA_DTYPE_COUNT)
+        return true;
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
+    return false;
+}
+
+static samba_attrs no_attrs(void)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    return attrs;
+}
+
+static samba_dims make_dims(int rank, const int64_t *shape)
+{
+    samba_dims dims = {.count = rank};
+    if (rank > 0)
+        memcpy(dims.at, shape, (size_t)rank * sizeof *shape);
+    return dims;
+}
+
+/* ---- inputs and constants ---- */
+
+samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *example)
+{
+    if (!graph)
+        return SAMBA_ERROR_ARGUMENT;
+    SAMBA_TRY(samba_graph_status(graph));
+    if (!example || !samba_tensor_name(example)[0]) {
+        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an input needs an example tensor with a name, given %s",
+                         example ? "one without a name" : "NULL");
+        return samba_graph_status(graph);
+    }
+    const char *name = samba_tensor_name(example);
+    if (samba_graph_leaf(graph, name) != SAMBA_NONE) {
+        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an input \"%.200s\" cannot be added: the graph has a leaf of that name", name);
+        return samba_graph_status(graph);
+    }
+    samba_attrs attrs = no_attrs();
+    attrs.leaf.name = samba_graph_intern(graph, name);
+    attrs.leaf.dtype = samba_tensor_dtype(example);
+    attrs.leaf.shape = make_dims(samba_tensor_rank(example), samba_tensor_shape(example));
+    samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
+    return samba_graph_status(graph);
+}
+
+static samba_ref fail_unknown_input(samba_graph *graph, const char *name)
+{
+    const char *inputs[32] = {NULL};
+    int count = 0;
+    char list[512] = "";
+    size_t used = 0;
+    for (int64_t i = 0; i < graph->node_count && count < SAMBA_COUNT(inputs); i++)
+        if (graph->nodes[i].op == SAMBA_OP_input)
+            inputs[count++] = samba_graph_name_at(graph, graph->nodes[i].attrs->leaf.name);
+    for (int i = 0; i < count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.100s\"", i ? ", " : "", inputs[i]);
+    const char *near = samba_nearest(name, inputs, count);
+    return samba_graph_fail(graph, SAMBA_ERROR_NAME, "there is no input \"%.200s\"%s%.100s%s; the inputs are: %s", name,
+                            near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "", count ? list : "none");
+}
+
+samba_value samba_input(samba_graph *graph, const char *name)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return samba_trace_value(graph, SAMBA_NONE);
+    if (!name)
+        return samba_trace_value(graph,
+                                 samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "input", "a name is needed, NULL was given"));
+    samba_ref leaf = samba_graph_leaf(graph, name);
+    if (leaf == SAMBA_NONE || samba_node_at(graph, leaf)->op != SAMBA_OP_input)
+        leaf = fail_unknown_input(graph, name);
+    return samba_trace_value(graph, leaf);
+}
+
+samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    if (!check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
+        return samba_trace_value(graph, SAMBA_NONE);
+    samba_attrs attrs = no_attrs();
+    attrs.constant.dtype = dtype;
+    attrs.constant.shape = make_dims(rank, shape);
+    attrs.constant.value = value;
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
+}
+
+samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)
+{
+    if (!check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
+        return samba_trace_value(graph, SAMBA_NONE);
+    samba_attrs attrs = no_attrs();
+    attrs.iota.dtype = dtype;
+    attrs.iota.shape = make_dims(1, &end);
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs));
+}
+
+/* ---- scopes and what is named in them ---- */
+
+uint32_t samba_trace_scoped(samba_graph *graph, const char *what, const char *name)
+{
+    if (graph->status != SAMBA_OK)
+        return 0;
+    if (!name || !name[0]) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_NAME, what, "a name that is not empty is needed, given %s",
+                            name ? "\"\"" : "NULL");
+        return 0;
+    }
+    const char *scope = samba_graph_name_at(graph, graph->scope);
+    if (!scope[0])
+        return samba_graph_intern(graph, name);
+    size_t size = strlen(scope) + 1 + strlen(name) + 1;
+    char *scoped = samba_alloc(graph->context, size);
+    if (!scoped) {
+        samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
+        return 0;
+    }
+    snprintf(scoped, size, "%s.%s", scope, name);
+    uint32_t index = samba_graph_intern(graph, scoped);
+    samba_free(graph->context, scoped, size);
+    return index;
+}
+
+void samba_scope_push(samba_graph *graph, const char *name)
+{
+    if (!graph)
+        return;
+    uint32_t scope = samba_trace_scoped(graph, "scope", name);
+    if (!scope)
+        return;
+    void *items = graph->scopes;
+    samba_status status =
+        samba_grow(graph->context, &items, sizeof(*graph->scopes), &graph->scope_capacity, graph->scope_count + 1);
+    graph->scopes = items;
+    if (status != SAMBA_OK) {
+        samba_graph_stick(graph, status);
+        return;
+    }
+    graph->scopes[graph->scope_count++] = graph->scope;
+    graph->scope = scope;
+}
+
+void samba_scope_pop(samba_graph *graph)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return;
+    if (graph->scope_count == 0)
+        samba_graph_fail(graph, SAMBA_ERROR_STATE, "samba_scope_pop was called more often than samba_scope_push");
+    else
+        graph->scope = graph->scopes[--graph->scope_count];
+}
+
+samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                            samba_initializer initializer)
+{
+    if (!check_shape(graph, "parameter", rank, shape) || !check_dtype(graph, "parameter", dtype))
+        return samba_trace_value(graph, SAMBA_NONE);
+    if (!samba_dtype_is_floating_point(dtype) || (int)initializer.kind < SAMBA_INIT_ZEROS || initializer.kind > SAMBA_INIT_NORMAL)
+        return samba_trace_value(graph,
+                                 samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "parameter",
+                                                     "expected a floating-point dtype and a known initializer, given %s and %d",
+                                                     samba_dtype_name(dtype), (int)initializer.kind));
+    uint32_t index = samba_trace_scoped(graph, "parameter", name);
+    if (!index)
+        return samba_trace_value(graph, SAMBA_NONE);
+    samba_ref leaf = graph->leaves[index] ? graph->leaves[index] - 1 : SAMBA_NONE;
+    if (leaf != SAMBA_NONE) {
+        const samba_node *first = samba_node_at(graph, leaf);
+        if (first->op == SAMBA_OP_parameter && first->dtype == dtype && samba_shape_equal(first->rank, first->shape, rank, shape))
+            return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
+    }
+    samba_attrs attrs = no_attrs();
+    attrs.parameter.name = index;
+    attrs.parameter.dtype = dtype;
+    attrs.parameter.shape = make_dims(rank, shape);
+    attrs.parameter.init = initializer.kind;
+    attrs.parameter.init_a = initializer.a;
+    attrs.parameter.init_b = initializer.b;
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_parameter, 0, NULL, &attrs));
+}
+
+samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role)
+{
+    samba_attrs attrs = no_attrs();
+    attrs.argin.name = samba_trace_scoped(graph, "hyperparameter", name);
+    attrs.argin.dtype = dtype;
+    attrs.argin.value = value;
+    attrs.argin.role = role;
+    return samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs);
+}
+
+static void add_output(samba_graph *graph, samba_sink_kind kind, const char *name, samba_value value)
+{
+    const char *what = kind == SAMBA_SINK_LOSS ? "loss" : "output";
+    samba_graph *of;
+    if (!graph)
+        return;
+    if (value.graph != graph && graph->status == SAMBA_OK) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "the value of \"%.200s\" belongs to %s", name ? name : "",
+                            value.graph ? "another graph" : "no graph");
+        return;
+    }
+    if (!samba_trace_enter(what, 1, &value, &of) || (kind == SAMBA_SINK_LOSS && !samba_trace_need_floating(value, what)))
+        return;
+    uint32_t index = samba_trace_scoped(graph, what, name);
+    samba_graph_sink(
+        graph, (samba_sink){.kind = kind, .phase = graph->phase, .name = index, .target = SAMBA_NONE, .value = value.index});
+}
+
+void samba_output(samba_graph *graph, const char *name, samba_value value)
+{
+    add_output(graph, SAMBA_SINK_OUTPUT, name, value);
+}
+
+void samba_loss(samba_graph *graph, const char *name, samba_value value)
+{
+    add_output(graph, SAMBA_SINK_LOSS, name, value);
+}
+
+/* ---- looking at values ---- */
+
+static const samba_node *node_or_null(samba_value value)
+{
+    return value.graph && value.index < value.graph->node_count ? samba_node_at(value.graph, value.index) : NULL;
+}
+
+int samba_value_rank(samba_value value)
+{
+    const samba_node *node = node_or_null(value);
+    return node ? node->rank : 0;
+}
+
+int64_t samba_value_size(samba_value value, int dim)
+{
+    const samba_node *node = node_or_null(value);
+    int at;
+    if (!node || value.graph->status != SAMBA_OK || !samba_trace_dim(value.graph, "size", node->rank, dim, &at))
+        return 0;
+    if (node->rank == 0) {
+        samba_graph_fail_at(value.graph, SAMBA_ERROR_ARGUMENT, "size", "a value of rank 0 has no dims");
+        return 0;
+    }
+    return node->shape[at];
+}
+
+samba_dtype samba_value_dtype(samba_value value)
+{
+    const samba_node *node = node_or_null(value);
+    return node ? (samba_dtype)node->dtype : SAMBA_FLOAT32;
+}

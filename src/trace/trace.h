@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of trace share. A public function checks its values once with samba_trace_enter, works on refs of one graph, and
+ * wraps the result. Whatever is wrong sticks to the graph under the function's name; a value that already failed passes
+ * silently. */
+#ifndef SAMBA_TRACE_H
+#define SAMBA_TRACE_H
+
+#include "graph/graph.h"
+
+/* True when all values are of one graph without an error; the graph then is *graph. Otherwise the error stands in it, and the
+ * result of the function is samba_trace_value(*graph, SAMBA_NONE). */
+bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph);
+static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref)
+{
+    return (samba_value){graph, ref};
+}
+/* A copy: emitting moves nodes. */
+static inline samba_node samba_trace_node(samba_value value)
+{
+    return *samba_node_at(value.graph, value.index);
+}
+
+/* A dim counted from the end when negative, as 0 .. rank-1; a value of rank 0 takes 0 and -1, as PyTorch's. */
+bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result);
+/* "float32(2, 3)" */
+#define SAMBA_TYPE_TEXT (SAMBA_SHAPE_TEXT + 16)
+char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT]);
+bool samba_trace_need_floating(samba_value value, const char *what);
+
+/* The name inside the current scope, interned; 0 after an error. */
+uint32_t samba_trace_scoped(samba_graph *graph, const char *what, const char *name);
+/* A hyperparameter by its scoped name. role: 1 dropout rate, 2 dropout seed. */
+samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role);
+
+#endif

@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What people do wrong, and what they get for it: every case must end with its exit status and a message that says what is the matter, and must
+# leave files that were there as they were. Then the commands that must work, end to end on a small model.
+#
+#   cli.sh BUILD_FOLDER SOURCE_FOLDER
+set -u
+build=$(cd "$1" && pwd)
+source=$(cd "$2" && pwd)
+sambaflow=$build/sambaflow
+logreg=$build/examples/logreg
+lenet=$build/examples/lenet
+data=$source/examples/data
+unset SAMBAFLOW_ISA
+work=$(mktemp -d)
+mounted=
+trap '[ -n "$mounted" ] && umount "$mounted"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+cases=0 failures=0
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL $1"
+    sed 's/^/     /' out.txt err.txt
+}
+
+# refuses NAME STATUS MESSAGE COMMAND...: the command ends with STATUS and MESSAGE is in what it says on stderr
+refuses() {
+    local name=$1 status=$2 message=$3 got
+    shift 3
+    cases=$((cases + 1))
+    "$@" >out.txt 2>err.txt </dev/null
+    got=$?
+    if [ "$got" -ne "$status" ]; then
+        fail "$name: exit status $got instead of $status"
+    elif ! grep -qF -- "$message" err.txt; then
+        fail "$name: no '$message' in the message"
+    fi
+}
+
+# does NAME TEXT COMMAND...: the command succeeds and TEXT is in its output
+does() {
+    local name=$1 text=$2 got
+    shift 2
+    cases=$((cases + 1))
+    "$@" >out.txt 2>err.txt </dev/null
+    got=$?
+    if [ "$got" -ne 0 ]; then
+        fail "$name: exit status $got"
+    elif ! grep -qF -- "$text" out.txt; then
+        fail "$name: no '$text' in the output"
+    fi
+}
+
+# same NAME FILE COPY: an existing file survived
+same() {
+    cases=$((cases + 1))
+    cmp -s "$2" "$3" || { : >out.txt; : >err.txt; fail "$1: $2 changed"; }
+}
+
+# ---- what must work first ----
+does "compile" "out/logreg/logreg.pef" "$logreg" compile -b=100
+pef=out/logreg/logreg.pef
+[ -s "$pef" ] || { echo "FAIL no PEF to test with"; cat err.txt; exit 1; }
+does "compile to a file" "app.pef" "$logreg" compile -b=64 -mb=16 -p app.pef
+does "compile for inference" "logreg.pef" "$logreg" compile --inference --output-folder inf
+does "inspect" "BCKWD" "$sambaflow" inspect "$pef"
+does "inspect with stages" "linear.weight.grad" "$sambaflow" inspect -v "$pef"
+does "inspect the graph" "cross_entropy" "$sambaflow" inspect --graph "$pef"
+does "inspect as JSON" '"schedule"' "$sambaflow" inspect --json "$pef"
+does "version" "sambaflow 0." "$sambaflow" --version
+does "help" "measure-sections" "$sambaflow" --help
+does "help of an application" "--microbatch-size" "$logreg" --help
+does "run a PEF" "loss" "$sambaflow" run "$pef" --num-iterations 3
+does "write an output" "logits" "$sambaflow" run "$pef" --output logits=logits.npy --section-types fwd --eval
+does "write an input-like file" "loss" "$sambaflow" run "$pef" --output loss=loss.npy --save weights.safetensors
+does "load weights" "loss" "$sambaflow" run "$pef" --load weights.safetensors
+does "hyperparameters" "loss" "$sambaflow" run "$pef" --hyperparameter lr=0.5
+does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-iterations 5
+does "measure sections as JSON" '"share"' "$sambaflow" measure-sections "$pef" --num-iterations 5 --json
+does "train" "test accuracy" "$logreg" run -p "$pef" --data "$data" --num-iterations 5
+does "train with microbatches" "test accuracy" "$logreg" run -b 64 -mb 16 -p app.pef --data "$data" --num-iterations 5
+does "train to JSON" '"test_accuracy_percent"' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --json --save trained.safetensors
+does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/logreg.pef --data "$data" --load trained.safetensors
+does "compare with the reference" "linear.bias.grad" "$logreg" test -b 8
+does "compare AdamW with the reference" "linear.weight.exp_avg" "$logreg" test -b 8 --optimizer adamw --max-grad-norm 1
+
+# ---- usage ----
+refuses "no command" 64 "give a command" "$sambaflow"
+refuses "unknown command" 64 "'fly' is no command" "$sambaflow" fly
+refuses "unknown option" 64 "unrecognized option '--fly'" "$sambaflow" run "$pef" --fly
+refuses "no PEF" 64 "which PEF" "$sambaflow" inspect
+refuses "two PEFs" 64 "one word too many" "$sambaflow" inspect "$pef" "$pef"
+refuses "option of another command" 64 "--eval is not an option of inspect" "$sambaflow" inspect "$pef" --eval
+refuses "input without file" 64 "expected NAME=FILE" "$sambaflow" run "$pef" --input image
+refuses "hyperparameter without value" 64 "expected NAME=VALUE" "$sambaflow" run "$pef" --hyperparameter lr
+refuses "hyperparameter no number" 64 "expected a number" "$sambaflow" run "$pef" --hyperparameter lr=fast
+refuses "iterations no number" 64 "expected a whole number from 1" "$sambaflow" run "$pef" --num-iterations many
+refuses "iterations zero" 64 "expected a whole number from 1" "$sambaflow" run "$pef" --num-iterations 0
+refuses "types and ids" 64 "contradict" "$sambaflow" run "$pef" --section-types FWD --section-ids 0
+refuses "app: no command" 64 "give a command" "$logreg"
+refuses "app: unknown command" 64 "'fly' is no command" "$logreg" fly
+refuses "app: batch size no number" 64 "--batch-size: expected a whole number" "$logreg" compile -b=ten
+refuses "app: batch size zero" 64 "--batch-size: expected a whole number" "$logreg" compile -b 0
+refuses "app: batch size overflows" 64 "--batch-size: expected a whole number" "$logreg" compile -b 99999999999999999999
+refuses "app: microbatch does not divide" 64 "does not divide" "$logreg" compile -b 10 -mb 4
+refuses "app: microbatch without number" 64 "requires an argument" "$logreg" compile -mb
+refuses "app: contradicting steps" 64 "contradicts" "$logreg" compile -b 16 -mb 4 --grad-accumulation-steps 2
+refuses "app: run without PEF" 64 "--pef FILE is missing" "$logreg" run
+refuses "app: option of another command" 64 "--save is not an option of compile" "$logreg" compile --save x
+refuses "app: negative lr" 64 "--lr: expected a number" "$logreg" compile --lr=-1
+refuses "app: lr not finite" 64 "--lr: expected a number" "$logreg" compile --lr nan
+refuses "app: unknown optimizer" 64 "expected sgd or adamw" "$logreg" compile --optimizer adagrad
+refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" compile --dump-after nothing
+refuses "app: momentum for AdamW" 64 "SGD's" "$logreg" compile --optimizer adamw --momentum 0.9
+refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
+refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-parallel
+refuses "app: spatial" 1 "not supported by this build" "$logreg" compile --mapping spatial
+
+# ---- PEFs that are none ----
+cp "$pef" good.pef
+refuses "missing file" 1 "nowhere.pef" "$sambaflow" inspect nowhere.pef
+refuses "directory as file" 1 "directory" "$sambaflow" inspect .
+refuses "app: missing file" 1 "nowhere.pef" "$logreg" run -p nowhere.pef
+size=$(stat -c %s good.pef)
+for part in 0 1 7 16 $((size / 2)) $((size - 1)); do
+    head -c "$part" good.pef >cut.pef
+    refuses "PEF cut after $part bytes" 1 "cut.pef" "$sambaflow" run cut.pef
+done
+{ head -c $((size / 2)) good.pef; printf 'Z'; tail -c +$((size / 2 + 2)) good.pef; } >flipped.pef
+refuses "PEF with a changed byte" 1 "flipped.pef" "$sambaflow" inspect flipped.pef
+echo "no PEF at all" >text.pef
+refuses "text as PEF" 1 "text.pef" "$sambaflow" inspect text.pef
+
+# ---- names, shapes, types ----
+refuses "unknown input" 1 "image, label" "$sambaflow" run "$pef" --input picture=logits.npy
+refuses "unknown output" 1 "loss" "$sambaflow" run "$pef" --output nothing=x.npy
+refuses "wrong shape" 1 "(100, 784)" "$sambaflow" run "$pef" --input image=logits.npy
+refuses "wrong dtype" 1 "int64" "$sambaflow" run "$pef" --input label=logits.npy
+refuses "missing input file" 1 "nowhere.npy" "$sambaflow" run "$pef" --input image=nowhere.npy
+refuses "input file of no known kind" 1 "image.jpeg" "$sambaflow" run "$pef" --input image=image.jpeg
+refuses "unknown hyperparameter" 1 "lr" "$sambaflow" run "$pef" --hyperparameter speed=1
+refuses "unknown section type" 1 "FWD" "$sambaflow" run "$pef" --section-types FWD,SIDEWAYS
+refuses "section type not in the PEF" 1 "FWD" "$sambaflow" run inf/logreg/logreg.pef --section-types BCKWD
+refuses "section id not in the PEF" 1 "99" "$sambaflow" run "$pef" --section-ids 99
+refuses "unknown ISA" 1 "avx1024" "$sambaflow" run "$pef" --isa avx1024
+refuses "unknown ISA in the environment" 1 "avx1024" env SAMBAFLOW_ISA=avx1024 "$sambaflow" run "$pef"
+refuses "weights that are none" 1 "text.pef" "$sambaflow" run "$pef" --load text.pef
+"$lenet" compile >/dev/null 2>&1
+"$sambaflow" run out/lenet/lenet.pef --save lenet.safetensors >/dev/null 2>&1
+refuses "weights of another model" 1 "linear.weight" "$sambaflow" run "$pef" --load lenet.safetensors
+refuses "app: PEF of another model" 1 "image" "$logreg" run -p out/lenet/lenet.pef --data "$data"
+refuses "app: another batch size" 1 "batch size 100" "$logreg" run -b 10 -p "$pef" --data "$data"
+refuses "app: other classes" 1 "another graph" "$logreg" run --num-classes 12 -p "$pef" --data "$data"
+refuses "app: inference PEF cannot train" 1 "compiled with --inference" "$logreg" run -p inf/logreg/logreg.pef --data "$data"
+refuses "app: momentum that was not compiled in" 1 "momentum" "$logreg" run --momentum 0.5 -p "$pef" --data "$data"
+
+# ---- digits ----
+mkdir empty short wrong few
+refuses "no digits" 1 "no digits in 'empty'" "$logreg" run -p "$pef" --data empty
+refuses "no data folder" 1 "no digits in 'nowhere'" "$logreg" run -p "$pef" --data nowhere
+for file in "$data"/*; do
+    case $file in
+    *.gz) gzip -dc "$file" >"short/$(basename "${file%.gz}")" ;;
+    *ubyte) cp "$file" short/ ;;
+    esac
+done
+cp short/* wrong/
+cp short/* few/
+images=$(ls short/*images* | head -1)
+labels=$(ls short/*labels* | head -1)
+head -c 100000 "$images" >cut && mv cut "$images"
+refuses "IDX file cut short" 1 "$images" "$logreg" run -p "$pef" --data short
+printf '\x63' | dd of="wrong/$(basename "$labels")" bs=1 seek=20 conv=notrunc 2>/dev/null
+refuses "label out of range" 1 "label 99" "$logreg" run -p "$pef" --data wrong
+printf '\x00\x00\x08\x01\x00\x00\x00\x02\x00\x01' >"few/$(basename "$labels")"
+refuses "fewer labels than images" 1 "2 labels" "$logreg" run -p "$pef" --data few
+
+# ---- no room ----
+refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' - "$sambaflow" "$pef"
+refuses "folder of the output is missing" 1 "nowhere" "$sambaflow" run "$pef" --output logits=nowhere/logits.npy
+# A limit on file sizes fails as a full disk does, without needing to be root.
+limited() { (trap '' XFSZ; ulimit -f 4; "$@"); }
+cp logits.npy logits.copy
+dd if=/dev/zero of=big.bin bs=1024 count=64 2>/dev/null
+cp weights.safetensors weights.copy
+cp app.pef app.copy
+refuses "weights do not fit" 1 "weights.safetensors" limited "$sambaflow" run "$pef" --save weights.safetensors
+same "weights after that" weights.safetensors weights.copy
+refuses "PEF does not fit" 1 "app.pef" limited "$lenet" compile -p app.pef
+same "PEF after that" app.pef app.copy
+if mkdir full && mount -t tmpfs -o size=16k tmpfs full 2>/dev/null; then
+    mounted=$work/full
+    printf 'old' >full/logits.npy
+    printf 'old' >full.copy
+    dd if=/dev/zero of=full/rest bs=1024 count=64 2>/dev/null
+    refuses "disk is full" 1 "full/logits.npy" "$sambaflow" run "$pef" --output logits=full/logits.npy
+    same "output after that" full/logits.npy full.copy
+    umount full && mounted=
+else
+    echo "skip: a full disk (mounting a small file system needs root)"
+fi
+leftovers=$(find . -name '*.tmp*' -o -name '*.??????' -path './app.pef.*' | head -5)
+cases=$((cases + 1))
+[ -z "$leftovers" ] || { echo "$leftovers" >out.txt; : >err.txt; fail "temporary files are left over"; }
+
+echo "$((cases - failures)) of $cases cases passed"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One operator at a time, through a real graph and the reference evaluation: op_expect compares its value, op_status asks for the
+ * status of its inference, gradient_check compares its gradient with central differences in float64, and for a composite its
+ * expansion with its own kernel. Inputs are given or random in a range, which the caller keeps away from kinks. */
+#ifndef GRADIENT_CHECK_H
+#define GRADIENT_CHECK_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "ops/ops.h"
+
+#define OPERANDS_MAX 4
+#define STEP 1e-6
+#define TOLERANCE 1e-6
+
+typedef struct operand {
+    samba_dtype dtype; /* float64 is differentiated, anything else is constant */
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    const double *values; /* one per element; NULL: random in [low, high) */
+    double low, high;
+    bool constant; /* float64, but its gradient is not asked for */
+} operand;
+
+typedef struct op_bench { /* a graph of one operator and the arrays that feed it */
+    samba_context *context;
+    samba_graph *graph;
+    int count; /* operands; the leaf after them is the weights of the sum, if there is one */
+    samba_ref leaves[OPERANDS_MAX + 1], result;
+    char names[OPERANDS_MAX + 1][4];
+    const char *name_pointers[OPERANDS_MAX + 1];
+    samba_array arrays[OPERANDS_MAX + 1];
+} op_bench;
+
+static inline double random_between(uint64_t *state, double low, double high)
+{
+    uint64_t z = (*state += 0x9E3779B97F4A7C15u); /* splitmix64 */
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return low + (high - low) * ((double)(z >> 11) * 0x1p-53);
+}
+
+static inline void op_bench_leaf(op_bench *bench, int i, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    snprintf(bench->names[i], sizeof bench->names[i], "x%d", i);
+    bench->name_pointers[i] = bench->names[i];
+    attrs.leaf.name = samba_graph_intern(bench->graph, bench->names[i]);
+    attrs.leaf.dtype = dtype;
+    attrs.leaf.shape.count = rank;
+    for (int d = 0; d < rank; d++)
+        attrs.leaf.shape.at[d] = shape[d];
+    bench->leaves[i] = samba_emit(bench->graph, SAMBA_OP_input, 0, NULL, &attrs);
+    assert_int_equal(samba_graph_status(bench->graph), SAMBA_OK);
+
+    samba_array *array = &bench->arrays[i];
+    memset(array, 0, sizeof *array);
+    array->dtype = dtype;
+    array->rank = rank;
+    for (int d = 0; d < rank; d++)
+        array->shape[d] = shape[d];
+    assert_true(samba_shape_numel(rank, shape, &array->numel));
+    array->data = calloc((size_t)array->numel + 1, samba_dtype_size(dtype));
+    assert_non_null(array->data);
+}
+
+static inline void array_set(const samba_array *array, int64_t i, double value)
+{
+    samba_store_double(array->dtype, (char *)array->data + (size_t)i * samba_dtype_size(array->dtype), value);
+}
+
+static inline double array_get(const samba_array *array, int64_t i)
+{
+    return samba_load_double(array->dtype, (const char *)array->data + (size_t)i * samba_dtype_size(array->dtype));
+}
+
+static inline void op_bench_begin(op_bench *bench, samba_op op, const samba_attrs *attrs, int count, const operand *operands,
+                                  uint64_t *state)
+{
+    assert_true(count <= OPERANDS_MAX);
+    memset(bench, 0, sizeof *bench);
+    bench->count = count;
+    assert_int_equal(samba_context_new(NULL, &bench->context), SAMBA_OK);
+    assert_int_equal(samba_graph_new(bench->context, "bench", &bench->graph), SAMBA_OK);
+    bench->graph->phase = SAMBA_FWD;
+    for (int i = 0; i < count; i++) {
+        const operand *given = &operands[i];
+        op_bench_leaf(bench, i, given->dtype, given->rank, given->shape);
+        for (int64_t e = 0; e < bench->arrays[i].numel; e++)
+            array_set(&bench->arrays[i], e, given->values ? given->values[e] : random_between(state, given->low, given->high));
+    }
+    bench->result = samba_emit(bench->graph, op, count, bench->leaves, attrs);
+}
+
+static inline void op_bench_end(op_bench *bench)
+{
+    for (int i = 0; i <= bench->count; i++)
+        free(bench->arrays[i].data);
+    samba_graph_free(bench->graph);
+    samba_context_free(bench->context);
+}
+
+/* The status of emitting the operator: for errors of inference. */
+static inline samba_status op_status(samba_op op, const samba_attrs *attrs, int count, const operand *operands)
+{
+    op_bench bench;
+    uint64_t state = 1;
+    op_bench_begin(&bench, op, attrs, count, operands, &state);
+    samba_status status = samba_graph_status(bench.graph);
+    assert_int_equal(bench.result == SAMBA_NONE, status != SAMBA_OK);
+    assert_int_equal(strlen(samba_error_message(bench.context)) > 0, status != SAMBA_OK);
+    op_bench_end(&bench);
+    return status;
+}
+
+/* Evaluates the operator. Elements go to `values` as doubles (room for `capacity`); dtype and shape to `shape` (data NULL). */
+static inline void op_value(samba_op op, const samba_attrs *attrs, int count, const operand *operands, samba_array *shape,
+                            double *values, int64_t capacity)
+{
+    op_bench bench;
+    uint64_t state = 1;
+    op_bench_begin(&bench, op, attrs, count, operands, &state);
+    if (samba_graph_status(bench.graph) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(bench.context));
+    samba_graph_sink(bench.graph,
+                     (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(bench.graph, "y"), SAMBA_NONE, bench.result});
+    samba_arena arena;
+    samba_arena_init(&arena, bench.context);
+    if (samba_graph_evaluate(bench.graph, count, bench.name_pointers, bench.arrays, &arena, shape) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(bench.context));
+    assert_true(shape->numel <= capacity);
+    for (int64_t i = 0; i < shape->numel; i++)
+        values[i] = array_get(shape, i);
+    shape->data = NULL;
+    samba_arena_free(&arena);
+    op_bench_end(&bench);
+}
+
+/* Operands in one line: given(SAMBA_FLOAT32, SHAPE(2, 3), VALUES(...)), given(SAMBA_BOOL, SCALAR, VALUES(1)),
+ * drawn(SHAPE(2, 3), low, high) in float64. */
+#define SHAPE(...)                                                                                                               \
+    SAMBA_COUNT(((const int64_t[]){__VA_ARGS__})), (const int64_t[]) { __VA_ARGS__ }
+#define SCALAR 0, NULL
+#define VALUES(...)                                                                                                              \
+    (const double[]) { __VA_ARGS__ }
+static inline operand given(samba_dtype dtype, int rank, const int64_t *shape, const double *values)
+{
+    operand result;
+    memset(&result, 0, sizeof result);
+    result.dtype = dtype;
+    result.rank = rank;
+    for (int d = 0; d < rank; d++)
+        result.shape[d] = shape[d];
+    result.values = values;
+    return result;
+}
+static inline operand drawn(int rank, const int64_t *shape, double low, double high)
+{
+    operand result = given(SAMBA_FLOAT64, rank, shape, NULL);
+    result.low = low;
+    result.high = high;
+    return result;
+}
+
+/* The operator's result must have expected's dtype and shape, and its values within `tolerance` relative to them; NaN is equal to
+ * NaN. */
+static inline void op_expect(samba_op op, const samba_attrs *attrs, int count, const operand *operands, operand expected,
+                             double tolerance)
+{
+    samba_array shape;
+    double values[256];
+    op_value(op, attrs, count, operands, &shape, values, SAMBA_COUNT(values));
+    char found_text[SAMBA_SHAPE_TEXT], expected_text[SAMBA_SHAPE_TEXT];
+    if (shape.dtype != expected.dtype || !samba_shape_equal(shape.rank, shape.shape, expected.rank, expected.shape))
+        fail_msg("%s: %s %s, expected %s %s", samba_ops[op].name, samba_dtype_name(shape.dtype),
+                 samba_shape_format(shape.rank, shape.shape, found_text, sizeof found_text), samba_dtype_name(expected.dtype),
+                 samba_shape_format(expected.rank, expected.shape, expected_text, sizeof expected_text));
+    for (int64_t i = 0; i < shape.numel; i++) {
+        double want = expected.values[i], found = values[i];
+        bool same = want == found || (isnan(want) && isnan(found));
+        if (!same && !(fabs(want - found) <= tolerance * fabs(want)))
+            fail_msg("%s: element %lld is %.17g, expected %.17g", samba_ops[op].name, (long long)i, found, want);
+    }
+}
+
+/* Evaluates all sinks; element 0 of `sinks` is the loss. */
+static inline void gradient_evaluate(const op_bench *bench, samba_arena *arena, samba_array *sinks)
+{
+    samba_arena_init(arena, bench->context);
+    if (samba_graph_evaluate(bench->graph, bench->count + 1, bench->name_pointers, bench->arrays, arena, sinks) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(bench->context));
+}
+
+static inline double gradient_loss(const op_bench *bench)
+{
+    samba_arena arena;
+    samba_array sinks[OPERANDS_MAX + 3];
+    gradient_evaluate(bench, &arena, sinks);
+    double loss = array_get(&sinks[0], 0);
+    samba_arena_free(&arena);
+    return loss;
+}
+
+static inline void gradient_sink(op_bench *bench, const char *name, samba_phase phase, samba_ref value)
+{
+    samba_sink sink = {SAMBA_SINK_OUTPUT, phase, samba_graph_intern(bench->graph, name), SAMBA_NONE, value};
+    samba_graph_sink(bench->graph, sink);
+}
+
+/* The gradients of sum(weights * op(inputs)) by the operator's vjp, for the inputs that are wanted. */
+static inline void gradient_emit(const op_bench *bench, samba_op op, const bool *needed, samba_ref *gradients)
+{
+    for (int i = 0; i < bench->count; i++)
+        gradients[i] = SAMBA_NONE;
+    const samba_node *node = samba_node_at(bench->graph, bench->result); /* the real one: sanitizers see it used too late */
+    samba_vjp vjp = {bench->graph, node, bench->leaves, bench->result, bench->leaves[bench->count], needed, gradients};
+    assert_non_null(samba_ops[op].vjp);
+    assert_int_equal(samba_ops[op].vjp(&vjp), SAMBA_OK);
+    if (samba_graph_status(bench->graph) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(bench->context));
+}
+
+static inline void gradient_check(samba_op op, const samba_attrs *attrs, int count, const operand *operands, uint64_t seed)
+{
+    op_bench bench;
+    uint64_t state = seed;
+    op_bench_begin(&bench, op, attrs, count, operands, &state);
+    samba_graph *graph = bench.graph;
+    if (samba_graph_status(graph) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(bench.context));
+    samba_node node = *samba_node_at(graph, bench.result);
+    assert_int_equal(node.dtype, SAMBA_FLOAT64);
+    op_bench_leaf(&bench, count, SAMBA_FLOAT64, node.rank, node.shape);
+    for (int64_t e = 0; e < bench.arrays[count].numel; e++)
+        array_set(&bench.arrays[count], e, random_between(&state, -1, 1));
+    int64_t dims[SAMBA_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    samba_ref weighted = samba_emit2(graph, SAMBA_OP_mul, bench.result, bench.leaves[count]);
+    gradient_sink(&bench, "loss", SAMBA_FWD, samba_emit_reduce(graph, SAMBA_OP_sum, weighted, node.rank, dims));
+    if (samba_ops[op].expand) {
+        gradient_sink(&bench, "value", SAMBA_FWD, bench.result);
+        gradient_sink(&bench, "expanded", SAMBA_FWD,
+                      samba_ops[op].expand(graph, samba_node_at(graph, bench.result), bench.leaves));
+    }
+    static const char *const sink_names[OPERANDS_MAX] = {"dx0", "dx1", "dx2", "dx3"};
+    int first = (int)graph->sink_count;
+
+    graph->phase = SAMBA_BCKWD;
+    bool needed[OPERANDS_MAX];
+    samba_ref gradients[OPERANDS_MAX], alone[OPERANDS_MAX];
+    for (int i = 0; i < count; i++)
+        needed[i] = operands[i].dtype == SAMBA_FLOAT64 && !operands[i].constant;
+    gradient_emit(&bench, op, needed, gradients);
+    for (int i = 0; i < count; i++) {
+        if (!needed[i])
+            continue;
+        bool only[OPERANDS_MAX] = {false}; /* asking for one gets the same node */
+        only[i] = true;
+        gradient_emit(&bench, op, only, alone);
+        assert_int_equal(alone[i], gradients[i]);
+        if (gradients[i] == SAMBA_NONE)
+            continue;
+        const samba_node *gradient = samba_node_at(graph, gradients[i]);
+        assert_int_equal(gradient->dtype, SAMBA_FLOAT64);
+        assert_true(samba_shape_equal(gradient->rank, gradient->shape, operands[i].rank, operands[i].shape));
+        gradient_sink(&bench, sink_names[i], SAMBA_BCKWD, gradients[i]);
+    }
+    assert_int_equal(samba_graph_status(graph), SAMBA_OK);
+
+    samba_arena arena;
+    samba_array sinks[OPERANDS_MAX + 3];
+    gradient_evaluate(&bench, &arena, sinks);
+    if (samba_ops[op].expand) {
+        assert_int_equal(sinks[1].dtype, sinks[2].dtype);
+        assert_true(samba_shape_equal(sinks[1].rank, sinks[1].shape, sinks[2].rank, sinks[2].shape));
+        for (int64_t e = 0; e < sinks[1].numel; e++) {
+            double kernel = array_get(&sinks[1], e), expanded = array_get(&sinks[2], e);
+            if (!(fabs(kernel - expanded) <= 1e-11 * fmax(1, fabs(kernel))))
+                fail_msg("%s, seed %llu: element %lld is %.15g by the kernel, %.15g by the expansion", samba_ops[op].name,
+                         (unsigned long long)seed, (long long)e, kernel, expanded);
+        }
+    }
+    for (int i = 0, s = first; i < count; i++) {
+        if (!needed[i])
+            continue;
+        const samba_array *gradient = gradients[i] == SAMBA_NONE ? NULL : &sinks[s++];
+        for (int64_t e = 0; e < bench.arrays[i].numel; e++) {
+            double at = array_get(&bench.arrays[i], e);
+            array_set(&bench.arrays[i], e, at + STEP);
+            double above = gradient_loss(&bench);
+            array_set(&bench.arrays[i], e, at - STEP);
+            double below = gradient_loss(&bench);
+            array_set(&bench.arrays[i], e, at);
+            double expected = (above - below) / (2 * STEP), found = gradient ? array_get(gradient, e) : 0;
+            if (!(fabs(found - expected) <= TOLERANCE * fmax(1, fabs(expected))))
+                fail_msg("%s, seed %llu: input %d element %lld has gradient %.12g, differences give %.12g", samba_ops[op].name,
+                         (unsigned long long)seed, i, (long long)e, found, expected);
+        }
+    }
+    samba_arena_free(&arena);
+    op_bench_end(&bench);
+}
+
+#endif

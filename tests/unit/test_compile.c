@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiled against the reference: models that between them use every operator are compiled, run by sections and compared, outputs and
+ * gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, and on every ISA this
+ * CPU has. The verifier runs after every pass. */
+#include "autodiff/autodiff.h"
+#include "kernels/kernel.h"
+#include "ops/ops.h"
+#include <sambaflow/compile.h>
+#include <sambaflow/data.h>
+#include <sambaflow/session.h>
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+typedef struct input {
+    const char *name;
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[5];
+    int64_t classes; /* integers in [0, classes) */
+} input;
+typedef struct model_case {
+    const char *name;
+    samba_model model;
+    input inputs[4];
+    bool inference;
+    double tolerance; /* 0: from the dtype */
+} model_case;
+
+static samba_value in(samba_graph *g, const char *name) { return samba_input(g, name); }
+static samba_value param(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    return samba_parameter(g, name, dtype, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7});
+}
+#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define DIMS(...) (const int[]){__VA_ARGS__}
+
+static void lose(samba_graph *g, samba_value v) /* a loss that weighs every element differently */
+{
+    int64_t shape[8], n = 1;
+    int rank = samba_value_rank(v);
+    for (int i = 0; i < rank; i++)
+        n *= shape[i] = samba_value_size(v, i);
+    samba_value w = samba_reshape(samba_cast(samba_arange(g, n, SAMBA_INT64), samba_value_dtype(v)), rank, shape);
+    w = samba_add_scalar(samba_mul_scalar(w, 0.37 / (double)(n + 1)), 0.2);
+    samba_loss(g, "loss", samba_sum(samba_mul(v, w), 0, NULL, false));
+}
+
+/* ---- the models ---- */
+static void elementwise(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = in(g, "x"), b = param(g, "b", SAMBA_FLOAT32, 1, SHAPE(33)), s = param(g, "s", SAMBA_FLOAT32, 2, SHAPE(7, 1));
+    samba_value y = samba_tanh(samba_add(samba_mul(x, s), b));
+    y = samba_add(samba_sigmoid(y), samba_exp(samba_mul_scalar(y, 0.5)));
+    y = samba_sub(y, samba_log(samba_add_scalar(samba_abs(x), 1.5)));
+    y = samba_div(y, samba_sqrt(samba_add_scalar(samba_mul(x, x), 1)));
+    y = samba_maximum(samba_minimum(y, samba_mul_scalar(b, 3)), samba_neg(samba_relu(s)));
+    y = samba_where(samba_gt(x, b), y, samba_erf(x));
+    samba_output(g, "y", y);
+    lose(g, samba_add(samba_gelu(y), samba_gelu_tanh(samba_rsqrt(samba_add_scalar(samba_pow_scalar(y, 2), 0.5)))));
+}
+static void float64_chain(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT64, 2, SHAPE(17, 5));
+    samba_value y = samba_softmax(samba_matmul(x, w), -1);
+    samba_output(g, "y", y);
+    lose(g, samba_mul(samba_log_softmax(y, 0), samba_exp(y)));
+}
+static void half_precision(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = in(g, "x"), w = param(g, "w", SAMBA_BFLOAT16, 2, SHAPE(24, 16)), h = in(g, "h");
+    samba_value y = samba_add(samba_matmul(x, w), samba_cast(h, SAMBA_BFLOAT16));
+    samba_output(g, "y", y);
+    lose(g, samba_cast(samba_layer_norm(y, "n"), SAMBA_FLOAT32));
+}
+static void reductions(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(6)));
+    samba_value a = samba_sum(x, 1, DIMS(0), false), b = samba_mean(x, 2, DIMS(1, 3), true), c = samba_amax(x, 1, DIMS(2), true);
+    samba_value d = samba_amin(x, 2, DIMS(0, 2), false), e = samba_sum(samba_exp(x), 1, DIMS(-1), true);
+    samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c), samba_output(g, "d", d), samba_output(g, "e", e);
+    samba_output(g, "first", samba_argmax(x, -1, false));
+    samba_output(g, "middle", samba_argmax(x, 1, true));
+    samba_value s = samba_add(samba_sum(samba_mul(a, a), 0, NULL, false), samba_mean(samba_mul(b, c), 0, NULL, false));
+    samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(d, 0, NULL, false), samba_sum(samba_log(e), 0, NULL, false))));
+}
+static void norms(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_linear(in(g, "x"), "fc", 40);
+    samba_value y = samba_tanh(samba_layer_norm(x, "n1"));
+    samba_value z = samba_sigmoid(samba_layer_norm(samba_linear(y, "fc2", 40), "n2"));
+    samba_output(g, "z", z);
+    lose(g, samba_softmax(samba_add(y, z), 1));
+}
+static void wide_rows(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_linear(in(g, "x"), "fc", 777);
+    samba_output(g, "s", samba_softmax(x, -1));
+    lose(g, samba_mul(samba_layer_norm(x, "n"), samba_log_softmax(x, -1)));
+}
+static void softmax_middle(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(3)));
+    samba_output(g, "y", samba_softmax(x, 1));
+    lose(g, samba_mul(samba_softmax(x, 1), samba_log_softmax(x, 0)));
+}
+static void shapes(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 3, SHAPE(4, 1, 6)), part[3];
+    samba_value y = samba_permute(samba_mul(x, w), DIMS(2, 0, 1));                /* 6 4 5 */
+    samba_value z = samba_reshape(y, 2, SHAPE(8, 15));                            /* needs a copy */
+    samba_split(z, 3, 0, 3, part);                                               /* 3 3 2 rows */
+    samba_value c = samba_concat(3, (samba_value[]){part[2], samba_exp(part[0]), samba_slice(part[1], 0, 1, 3, 1)}, 0); /* 7 rows */
+    samba_output(g, "c", c);
+    samba_value e = samba_expand(samba_reshape(samba_slice(c, 1, 1, 14, 4), 3, SHAPE(7, 1, 4)), 3, SHAPE(7, 2, 4));
+    samba_output(g, "e", e);
+    samba_output(g, "t", samba_transpose(e, 0, 2));
+    samba_value twice = samba_concat(2, (samba_value[]){samba_tanh(z), z}, 0); /* 16 rows */
+    twice = samba_slice(samba_slice(twice, 0, 0, 14, 1), 1, 2, 10, 2);       /* 14 4 */
+    lose(g, samba_add(samba_flatten(samba_mul(e, e), 0, 1), twice));
+}
+static void products(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 2, SHAPE(9, 13)), b = param(g, "b", SAMBA_FLOAT32, 4, SHAPE(3, 1, 9, 4));
+    samba_value v = param(g, "v", SAMBA_FLOAT32, 1, SHAPE(9));
+    samba_output(g, "flat", samba_matmul(x, w));                                 /* (2,5,9) (9,13) */
+    samba_output(g, "batched", samba_matmul(x, b));                              /* (2,5,9) (3,1,9,4) -> (3,2,5,4) */
+    samba_output(g, "vector", samba_matmul(x, v));                               /* (2,5) */
+    samba_value s = samba_matmul(samba_transpose(x, 1, 2), samba_tanh(x));       /* (2,9,9) */
+    samba_output(g, "square", s);
+    samba_output(g, "dot", samba_matmul(v, v));
+    samba_value t = samba_sum(samba_matmul(x, b), 0, NULL, false);
+    samba_value u = samba_sum(samba_relu(samba_matmul(samba_matmul(s, samba_transpose(x, 1, 2)), samba_matmul(x, w))), 0, NULL, false);
+    samba_loss(g, "loss", samba_add(samba_add(t, u), samba_add(samba_matmul(v, v), samba_sum(samba_matmul(x, v), 0, NULL, false))));
+}
+static void residual(samba_graph *g, const void *o) /* what follows a product joins it, broadcast over batch too */
+{
+    (void)o;
+    samba_value x = in(g, "x"), p = param(g, "p", SAMBA_FLOAT32, 2, SHAPE(5, 9));
+    samba_value h = samba_add(samba_linear(x, "fc", 9), p);
+    h = samba_add(x, samba_mul(samba_gelu(h), h));
+    samba_output(g, "h", h);
+    lose(g, samba_sum(samba_linear_no_bias(h, "out", 300), 1, DIMS(0), false));
+}
+typedef struct conv_options {
+    int64_t out, kernel[2];
+    samba_conv2d_options conv;
+} conv_options;
+static void conv(samba_graph *g, const conv_options *o)
+{
+    samba_value y = samba_conv2d(in(g, "x"), "c", o->out, o->kernel, &o->conv);
+    y = samba_conv2d(samba_relu(y), "d", 4, SHAPE(1, 1), NULL);
+    samba_output(g, "y", y);
+    lose(g, samba_mul(y, y));
+}
+static void conv_plain(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false}}); }
+static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false}}); }
+static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true}}); }
+static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false}}); }
+static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false}}); }
+static void pools(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(11)));
+    samba_value a = samba_max_pool2d(x, SHAPE(2, 2), NULL);
+    samba_value b = samba_max_pool2d(x, SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 2}, true, false});
+    samba_value c = samba_avg_pool2d(x, SHAPE(3, 2), &(samba_pool2d_options){{2, 2}, {1, 1}, {0, 0}, true, true});
+    samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c);
+    samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);
+    samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
+}
+static void lenet(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_conv2d_options pad = {.padding = {2, 2}};
+    samba_value h = samba_max_pool2d(samba_relu(samba_conv2d(in(g, "image"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
+    h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(5, 5), NULL)), SHAPE(2, 2), NULL);
+    h = samba_relu(samba_linear(samba_flatten(h, 1, -1), "fc1", 120));
+    h = samba_relu(samba_linear(h, "fc2", 84));
+    h = samba_linear(h, "fc3", 10);
+    samba_output(g, "logits", h);
+    samba_loss(g, "loss", samba_cross_entropy(h, in(g, "label")));
+}
+static void resffn(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value h = samba_tanh(samba_layer_norm(samba_linear(in(g, "image"), "gemm1", 128), "norm1"));
+    samba_value k = samba_layer_norm(samba_linear(h, "gemm2", 128), "norm2");
+    samba_value logits = samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10);
+    samba_output(g, "logits", logits);
+    samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
+}
+static void losses(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(7)));
+    samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM}, none = {-100, 0.3, SAMBA_NO_REDUCTION};
+    samba_value many = samba_permute(x, DIMS(0, 2, 1)); /* (N, C, d) with C = 7 */
+    samba_value a = samba_cross_entropy_with(many, in(g, "label"), &sum), b = samba_cross_entropy_with(many, in(g, "label"), &none);
+    samba_output(g, "rows", b);
+    samba_loss(g, "first", a);
+    samba_loss(g, "second", samba_mean(samba_mul(b, b), 0, NULL, false));
+}
+static void embedded(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value h = samba_embedding(in(g, "token"), "wte", 29, 12);
+    samba_scope_push(g, "block");
+    h = samba_add(h, samba_dropout(samba_linear(samba_layer_norm(h, "ln"), "fc", 12), "drop", 0.3));
+    samba_scope_pop(g);
+    samba_output(g, "h", h);
+    lose(g, samba_mul(h, h));
+}
+static void attention(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = in(g, "x"), qkv = samba_linear(x, "qkv", 48), part[3], head[3];
+    samba_split(qkv, 16, -1, 3, part);
+    for (int i = 0; i < 3; i++)
+        head[i] = samba_permute(samba_reshape(part[i], 4, SHAPE(2, 6, 4, 4)), DIMS(0, 2, 1, 3));
+    samba_value s = samba_mul_scalar(samba_matmul(head[0], samba_transpose(head[1], 2, 3)), 0.5);
+    samba_value row = samba_reshape(samba_arange(g, 6, SAMBA_INT64), 2, SHAPE(6, 1)), col = samba_arange(g, 6, SAMBA_INT64);
+    s = samba_where(samba_le(col, row), s, samba_constant(g, -INFINITY, SAMBA_FLOAT32, 0, NULL));
+    samba_value y = samba_matmul(samba_softmax(s, -1), head[2]);
+    y = samba_reshape(samba_permute(y, DIMS(0, 2, 1, 3)), 3, SHAPE(2, 6, 16));
+    samba_output(g, "y", y);
+    lose(g, samba_linear(y, "proj", 16));
+}
+static void integers(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value a = in(g, "a"), b = in(g, "b");
+    samba_output(g, "sum", samba_add(a, b));
+    samba_output(g, "product", samba_mul(a, samba_mul(a, a)));
+    samba_output(g, "true", samba_div(a, samba_add_scalar(b, 300)));
+    samba_output(g, "less", samba_lt(a, b));
+    samba_output(g, "total", samba_sum(samba_eq(a, samba_mul(b, b)), 1, DIMS(1), false));
+    samba_output(g, "byte", samba_cast(samba_mul_scalar(a, 77), SAMBA_INT8));
+    samba_output(g, "float", samba_mul(samba_cast(a, SAMBA_FLOAT16), samba_cast(b, SAMBA_FLOAT16)));
+    samba_output(g, "least", samba_amin(a, 1, DIMS(0), false));
+    samba_output(g, "matrix", samba_matmul(samba_cast(a, SAMBA_INT32), samba_cast(samba_transpose(b, 0, 1), SAMBA_INT32)));
+    samba_output(g, "same", a);
+    samba_output(g, "seven", samba_constant(g, 7, SAMBA_INT16, 2, SHAPE(2, 3)));
+}
+static void nothing(samba_graph *g, const void *o) /* size 0 */
+{
+    (void)o;
+    samba_value x = in(g, "x");
+    samba_output(g, "y", samba_softmax(samba_linear(x, "fc", 4), -1));
+    samba_loss(g, "loss", samba_sum(samba_linear(x, "fc", 4), 0, NULL, false));
+}
+static void ones(samba_graph *g, const void *o) /* size 1 everywhere */
+{
+    (void)o;
+    samba_value x = samba_linear(in(g, "x"), "fc", 1);
+    samba_output(g, "y", samba_softmax(x, -1));
+    lose(g, samba_add(samba_layer_norm(x, "n"), samba_tanh(x)));
+}
+
+#define F32 SAMBA_FLOAT32
+static const model_case cases[] = {
+    {"elementwise", elementwise, {{"x", F32, 3, {4, 7, 33}, 0}}, false, 0},
+    {"float64_chain", float64_chain, {{"x", SAMBA_FLOAT64, 2, {23, 17}, 0}}, false, 0},
+    {"half_precision", half_precision, {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}}, false, 0.03},
+    {"reductions", reductions, {{"x", F32, 4, {3, 4, 5, 6}, 0}}, false, 0},
+    {"norms", norms, {{"x", F32, 2, {37, 19}, 0}}, false, 0},
+    {"wide_rows", wide_rows, {{"x", F32, 2, {21, 19}, 0}}, false, 0},
+    {"softmax_middle", softmax_middle, {{"x", F32, 3, {5, 7, 3}, 0}}, false, 0},
+    {"shapes", shapes, {{"x", F32, 3, {4, 5, 6}, 0}}, false, 0},
+    {"products", products, {{"x", F32, 3, {2, 5, 9}, 0}}, false, 0},
+    {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}, false, 0},
+    {"conv_plain", conv_plain, {{"x", F32, 4, {3, 1, 28, 28}, 0}}, false, 0},
+    {"conv_strided", conv_strided, {{"x", F32, 4, {2, 3, 17, 13}, 0}}, false, 0},
+    {"conv_dilated", conv_dilated, {{"x", F32, 4, {2, 3, 15, 14}, 0}}, false, 0},
+    {"conv_grouped", conv_grouped, {{"x", F32, 4, {2, 3, 9, 9}, 0}}, false, 0},
+    {"conv_depthwise", conv_depthwise, {{"x", F32, 4, {2, 3, 9, 9}, 0}}, false, 0},
+    {"pools", pools, {{"x", F32, 4, {2, 3, 10, 11}, 0}}, false, 0},
+    {"lenet", lenet, {{"image", F32, 4, {8, 1, 28, 28}, 0}, {"label", SAMBA_INT64, 1, {8}, 10}}, false, 0},
+    {"resffn", resffn, {{"image", F32, 2, {32, 784}, 0}, {"label", SAMBA_INT64, 1, {32}, 10}}, false, 0},
+    {"losses", losses, {{"x", F32, 3, {5, 6, 7}, 0}, {"label", SAMBA_INT32, 2, {5, 6}, 7}}, false, 0},
+    {"embedded", embedded, {{"token", SAMBA_INT64, 2, {3, 8}, 29}}, false, 0},
+    {"attention", attention, {{"x", F32, 3, {2, 6, 10}, 0}}, false, 0},
+    {"integers", integers, {{"a", SAMBA_INT16, 2, {6, 9}, 300}, {"b", SAMBA_UINT8, 2, {6, 9}, 20}}, true, 0},
+    {"nothing", nothing, {{"x", F32, 2, {0, 5}, 0}}, false, 0},
+    {"ones", ones, {{"x", F32, 2, {1, 1}, 0}}, false, 0},
+};
+
+/* ---- comparing ---- */
+static samba_context *context;
+static char folder[64];
+
+static void need(samba_status status, const char *what)
+{
+    if (status != SAMBA_OK)
+        fail_msg("%s: %s: %s", what, samba_status_name(status), samba_error_message(context));
+}
+
+static int make_inputs(const model_case *c, samba_tensor **tensors)
+{
+    int count = 0;
+    for (; count < 4 && c->inputs[count].name; count++) {
+        const input *i = &c->inputs[count];
+        need(samba_tensor_new(context, i->name, i->dtype, i->rank, i->shape, &tensors[count]), "input");
+        need(i->classes ? samba_fill_integers(tensors[count], (uint64_t)(11 + count), 0, i->classes)
+                        : samba_fill_normal(tensors[count], (uint64_t)(7 + count), 0, 1),
+             "fill");
+    }
+    return count;
+}
+
+static void compare(const char *name, const char *what, const samba_array *expected, const samba_tensor *given, double tolerance)
+{
+    double worst = 0, scale = 1e-3;
+    const char *a = expected->data, *b = samba_tensor_data(given);
+    size_t size = samba_dtype_size(expected->dtype);
+    assert_int_equal(expected->dtype, samba_tensor_dtype(given));
+    assert_int_equal(expected->numel, samba_tensor_numel(given));
+    for (int64_t i = 0; i < expected->numel; i++) {
+        double x = samba_load_double(expected->dtype, a + (size_t)i * size), y = samba_load_double(expected->dtype, b + (size_t)i * size);
+        if (fabs(x) > scale && isfinite(x))
+            scale = fabs(x);
+        if (isnan(x) != isnan(y) || (isinf(x) && x != y))
+            worst = INFINITY;
+        else if (isfinite(x) && !(fabs(x - y) <= worst))
+            worst = fabs(x - y);
+    }
+    if (!samba_dtype_is_floating_point(expected->dtype))
+        tolerance = 0;
+    if (!(worst <= tolerance * scale))
+        fail_msg("%s: %s differs by %g of a greatest value of %g (tolerance %g)", name, what, worst, scale, tolerance);
+}
+
+static double tolerance_of(const model_case *c, samba_dtype dtype)
+{
+    if (c->tolerance > 0)
+        return c->tolerance;
+    return dtype == SAMBA_FLOAT64 ? 1e-11 : dtype == SAMBA_FLOAT16 ? 2e-3 : dtype == SAMBA_BFLOAT16 ? 2e-2 : 5e-5;
+}
+
+static void check_case(const model_case *c, int threads, const char *isa)
+{
+    samba_tensor *inputs[4] = {0};
+    int count = make_inputs(c, inputs);
+    samba_compile_options o = samba_compile_defaults();
+    o.name = c->name;
+    o.model = c->model;
+    o.inputs = inputs;
+    o.input_count = count;
+    o.inference = c->inference;
+    o.output_folder = folder;
+    o.verify = true;
+    char path[512];
+    need(samba_compile(context, &o, path, sizeof path), c->name);
+    samba_session_options so = samba_session_defaults();
+    so.threads = threads;
+    so.isa = isa;
+    so.seed = 3;
+    samba_session *session;
+    need(samba_session_new(context, path, &so, &session), c->name);
+    samba_run_options r = samba_run_defaults();
+    r.inputs = inputs;
+    r.input_count = count;
+    samba_hyperparameter seed = {"seed", 12345};
+    bool drops = strcmp(c->name, "embedded") == 0;
+    r.hyperparameters = &seed;
+    r.hyperparameter_count = drops;
+    need(samba_run(session, &r), c->name);
+
+    samba_graph *traced, *graph;
+    need(samba_graph_new(context, c->name, &traced), "graph");
+    for (int i = 0; i < count; i++)
+        need(samba_graph_add_input(traced, inputs[i]), "add input");
+    c->model(traced, NULL);
+    need(samba_graph_status(traced), c->name);
+    if (c->inference)
+        need(samba_graph_rewrite(traced, NULL, NULL, &graph), "copy");
+    else
+        need(samba_autodiff(traced, 1, &graph), "autodiff");
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    const char *names[64];
+    samba_array leaves[64];
+    samba_tensor *held[64];
+    int leaf_count = 0;
+    int64_t seed_value = 12345;
+    for (int t = 0; t < samba_session_tensor_count(session); t++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(session, t, &info), "info");
+        if (info.kind != SAMBA_KIND_PARAMETER && info.kind != SAMBA_KIND_INPUT)
+            continue;
+        need(samba_session_get_by_name(session, info.name, &held[leaf_count]), info.name);
+        names[leaf_count] = info.name;
+        samba_array *a = &leaves[leaf_count];
+        *a = (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[leaf_count]), samba_tensor_data(held[leaf_count])};
+        memcpy(a->shape, info.shape, sizeof a->shape);
+        leaf_count++;
+    }
+    if (drops) {
+        names[leaf_count] = "block.drop.seed";
+        held[leaf_count] = NULL;
+        leaves[leaf_count++] = (samba_array){SAMBA_INT64, 0, {0}, 1, &seed_value};
+    }
+    samba_array values[64];
+    assert_true(graph->sink_count < 64);
+    need(samba_graph_evaluate(graph, leaf_count, names, leaves, &arena, values), "evaluate");
+    for (int64_t s = 0; s < graph->sink_count; s++) {
+        const samba_sink *sink = &graph->sinks[s];
+        const char *name = sink->kind == SAMBA_SINK_ASSIGN ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
+                                                           : samba_graph_name_at(graph, sink->name);
+        samba_tensor *given;
+        need(samba_session_get_by_name(session, name, &given), name);
+        compare(c->name, name, &values[s], given, tolerance_of(c, values[s].dtype));
+        samba_tensor_free(given);
+    }
+    for (int i = 0; i < leaf_count; i++)
+        samba_tensor_free(held[i]);
+    samba_arena_free(&arena);
+    samba_graph_free(graph);
+    samba_graph_free(traced);
+    samba_session_free(session);
+    for (int i = 0; i < count; i++)
+        samba_tensor_free(inputs[i]);
+}
+
+static void all_threads(void **state)
+{
+    const model_case *c = *state;
+    check_case(c, 1, NULL);
+    check_case(c, 2, NULL);
+}
+static void all_isas(void **state)
+{
+    const model_case *c = *state;
+    for (int isa = 0; isa < (int)samba_isa_best(); isa++)
+        check_case(c, 2, samba_isa_names[isa]);
+}
+
+int main(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
+    if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
+        return 1;
+    enum { COUNT = sizeof cases / sizeof cases[0] };
+    struct CMUnitTest tests[2 * COUNT];
+    static char names[2 * COUNT][64];
+    for (int i = 0; i < 2 * COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%s%s", cases[i / 2].name, i % 2 ? " on other ISAs" : "");
+        tests[i] = (struct CMUnitTest){names[i], i % 2 ? all_isas : all_threads, NULL, NULL, (void *)(uintptr_t)&cases[i / 2]};
+    }
+    int failed = _cmocka_run_group_tests("compiled against reference", tests, 2 * COUNT, NULL, NULL);
+    samba_context_free(context);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 || failed ? 1 : 0;
+}

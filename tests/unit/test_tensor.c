@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host tensors: single elements, shapes, ownership, views, copies and the random number generator under them. */
+#include "tensor/tensor.h"
+#include "tensor/philox.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+
+#include <math.h>
+
+static failing_allocator counter;
+static samba_context *context;
+
+static int open_context(void **state)
+{
+    (void)state;
+    context = counting_context_new(&counter);
+    return 0;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    counting_context_free(context, &counter);
+    return 0;
+}
+
+static void assert_message(samba_status given, samba_status expected, const char *part)
+{
+    if (given != expected || !strstr(samba_error_message(context), part))
+        fail_msg("status %s, message \"%s\"; wanted %s with \"%s\"", samba_status_name(given), samba_error_message(context),
+                 samba_status_name(expected), part);
+}
+
+static samba_tensor *make(samba_dtype dtype, int rank, const int64_t *shape)
+{
+    samba_tensor *tensor;
+    assert_int_equal(samba_tensor_new(context, "x", dtype, rank, shape, &tensor), SAMBA_OK);
+    return tensor;
+}
+
+/* Element k in C order is k. */
+static samba_tensor *make_counting(samba_dtype dtype, int rank, const int64_t *shape)
+{
+    samba_tensor *tensor = make(dtype, rank, shape);
+    for (int64_t k = 0; k < samba_tensor_numel(tensor); k++)
+        samba_store_int64(dtype, tensor->data + k * (int64_t)samba_dtype_size(dtype), k);
+    return tensor;
+}
+
+static char *element(const samba_tensor *tensor, const int64_t *index)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < tensor->rank; i++)
+        offset += index[i] * tensor->strides[i];
+    return tensor->data + offset * (int64_t)samba_dtype_size(tensor->dtype);
+}
+
+#define SHAPE(...) SAMBA_COUNT(((int64_t[]){__VA_ARGS__})), ((int64_t[]){__VA_ARGS__})
+
+/* Elements in C order. */
+static void assert_elements(const samba_tensor *tensor, int count, const int64_t *expected)
+{
+    int64_t index[SAMBA_MAX_RANK] = {0};
+    assert_int_equal(samba_tensor_numel(tensor), count);
+    for (int k = 0; k < count; k++) {
+        assert_int_equal(samba_load_int64(tensor->dtype, element(tensor, index)), expected[k]);
+        samba_shape_next(tensor->rank, tensor->shape, index);
+    }
+}
+
+static void assert_shape(const samba_tensor *tensor, int rank, const int64_t *shape)
+{
+    assert_true(samba_shape_equal(tensor->rank, tensor->shape, rank, shape));
+}
+
+static void test_dtypes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {4, 2, 2, 8, 8, 4, 2, 1, 1, 1};
+    for (int i = 0; i < SAMBA_DTYPE_COUNT; i++) {
+        samba_dtype found = SAMBA_DTYPE_COUNT;
+        assert_int_equal(samba_dtype_from_name(context, samba_dtype_name((samba_dtype)i), &found), SAMBA_OK);
+        assert_int_equal(found, i);
+        assert_int_equal(samba_dtype_size((samba_dtype)i), sizes[i]);
+        assert_int_equal(samba_dtype_is_floating_point((samba_dtype)i), i < 4);
+    }
+    samba_dtype unused;
+    assert_message(samba_dtype_from_name(context, "float", &unused), SAMBA_ERROR_DTYPE,
+                   "float32, bfloat16, float16, float64, int64, int32, int16, int8, uint8, bool");
+    assert_string_equal(samba_dtype_name((samba_dtype)77), "?");
+    assert_string_equal(samba_dtype_name((samba_dtype)-1), "?");
+    assert_int_equal(samba_dtype_size(SAMBA_DTYPE_COUNT), 0);
+}
+
+/* Nearest even by search: among the two 16-bit values around x the nearer, or the one with an even last bit. */
+static void check_rounding(float x, uint16_t (*narrow)(float), float (*widen)(uint16_t), uint16_t infinity)
+{
+    uint16_t given = narrow(x), sign = signbit(x) ? 0x8000 : 0;
+    double magnitude = fabs((double)x);
+    uint16_t low = 0, high = infinity; /* greatest value <= magnitude by bisection: values grow with their bits */
+    while (high - low > 1) {
+        uint16_t middle = (uint16_t)((low + high) / 2);
+        if ((double)widen(middle) <= magnitude)
+            low = middle;
+        else
+            high = middle;
+    }
+    double below = widen(low),
+           above = high == infinity ? 2 * below - widen((uint16_t)(low - 1)) : widen(high); /* as if it went on */
+    uint16_t nearest = magnitude - below < above - magnitude   ? low
+                       : magnitude - below > above - magnitude ? high
+                       : low & 1                               ? high
+                                                               : low;
+    if (given != (uint16_t)(nearest | sign))
+        fail_msg("%a became %04x, wanted %04x", (double)x, given, nearest | sign);
+}
+
+static void test_half_precision(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 0; bits < 65536; bits++) { /* every value survives the way to float and back */
+        float half = samba_float16_to_float((uint16_t)bits), brain = samba_bfloat16_to_float((uint16_t)bits);
+        if (isnan(half))
+            assert_true(isnan(samba_float16_to_float(samba_float_to_float16(half))));
+        else
+            assert_int_equal(samba_float_to_float16(half), bits);
+        if (isnan(brain))
+            assert_true(isnan(samba_bfloat16_to_float(samba_float_to_bfloat16(brain))));
+        else
+            assert_int_equal(samba_float_to_bfloat16(brain), bits);
+    }
+    uint64_t seed = 20240901;
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint32_t bits = (uint32_t)samba_philox_word64(seed, i);
+        if (i % 2) /* around float16's range, where it is subnormal, normal and infinite */
+            bits = (bits & 0x807FFFFF) | (100 + bits % 46) << 23;
+        if (i % 3 == 0) /* ties */
+            bits = (bits & 0xFFFFE000) | 0x1000;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        if (!isfinite(x))
+            continue;
+        check_rounding(x, samba_float_to_float16, samba_float16_to_float, 0x7C00);
+        check_rounding(x, samba_float_to_bfloat16, samba_bfloat16_to_float, 0x7F80);
+    }
+    static const float edges[] = {65504.0f,   65519.996f, 65520.0f,     65536.0f,     0x1p-24f, 0x1p-25f, 0x1.000002p-25f,
+                                  0x1.8p-24f, 0x1p-14f,   0x1.ffcp-15f, 0x1.ffep-15f, 0.0f,     1.0f,     0x1.fffffep127f};
+    for (int i = 0; i < SAMBA_COUNT(edges); i++) {
+        check_rounding(edges[i], samba_float_to_float16, samba_float16_to_float, 0x7C00);
+        check_rounding(-edges[i], samba_float_to_float16, samba_float16_to_float, 0x7C00);
+    }
+    assert_int_equal(samba_float_to_float16(INFINITY), 0x7C00);
+    assert_int_equal(samba_float_to_float16(-INFINITY), 0xFC00);
+    assert_int_equal(samba_float_to_bfloat16(-INFINITY), 0xFF80);
+    uint32_t quiet = 0x7F800001;
+    float nan;
+    memcpy(&nan, &quiet, sizeof nan);
+    assert_true(isnan(samba_bfloat16_to_float(samba_float_to_bfloat16(nan))));
+    assert_true(isnan(samba_float16_to_float(samba_float_to_float16(nan))));
+}
+
+static void test_elements(void **state)
+{
+    (void)state;
+    _Alignas(8) char place[8];
+    for (int i = 0; i < SAMBA_DTYPE_COUNT; i++) {
+        samba_dtype dtype = (samba_dtype)i;
+        samba_store_int64(dtype, place, 100);
+        assert_int_equal(samba_load_int64(dtype, place), dtype == SAMBA_BOOL ? 1 : 100);
+        samba_store_double(dtype, place, -0.5);
+        double expected = samba_dtype_is_floating_point(dtype) ? -0.5 : dtype == SAMBA_BOOL ? 1 : 0;
+        assert_true(samba_load_double(dtype, place) == expected);
+    }
+    samba_store_double(SAMBA_INT32, place, -7.9);
+    assert_int_equal(samba_load_int64(SAMBA_INT32, place), -7);
+    samba_store_double(SAMBA_UINT8, place, 260.7);
+    assert_int_equal(samba_load_int64(SAMBA_UINT8, place), 4);
+    samba_store_double(SAMBA_UINT8, place, -1);
+    assert_int_equal(samba_load_int64(SAMBA_UINT8, place), 255);
+    samba_store_double(SAMBA_INT64, place, NAN);
+    assert_int_equal(samba_load_int64(SAMBA_INT64, place), 0);
+    samba_store_double(SAMBA_INT64, place, 1e30);
+    assert_int_equal(samba_load_int64(SAMBA_INT64, place), 0);
+    samba_store_double(SAMBA_INT64, place, -0x1p63);
+    assert_true(samba_load_int64(SAMBA_INT64, place) == INT64_MIN);
+    samba_store_double(SAMBA_BOOL, place, NAN);
+    assert_int_equal(place[0], 1);
+    place[0] = 2; /* a bool from elsewhere */
+    assert_int_equal(samba_load_int64(SAMBA_BOOL, place), 1);
+    samba_store_int64(SAMBA_INT64, place, INT64_MAX);
+    assert_true(samba_load_int64(SAMBA_INT64, place) == INT64_MAX);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    int64_t numel, strides[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK];
+    int rank;
+    char text[SAMBA_SHAPE_TEXT];
+    assert_true(samba_shape_numel(0, NULL, &numel));
+    assert_int_equal(numel, 1);
+    assert_true(samba_shape_numel(SHAPE(3, 0, 5), &numel));
+    assert_int_equal(numel, 0);
+    assert_false(samba_shape_numel(SHAPE(3, -1), &numel));
+    assert_false(samba_shape_numel(SHAPE(0, -1), &numel));
+    assert_false(samba_shape_numel(SHAPE(INT64_C(1) << 32, INT64_C(1) << 31), &numel));
+    assert_false(samba_shape_numel(SHAPE(0, INT64_C(1) << 32, INT64_C(1) << 31), &numel));
+    samba_shape_contiguous_strides(SHAPE(2, 0, 3), strides);
+    assert_memory_equal(strides, ((int64_t[]){3, 3, 1}), sizeof(int64_t[3]));
+    assert_true(samba_shape_broadcast(SHAPE(3, 1, 5), SHAPE(4, 1), &rank, shape));
+    assert_true(samba_shape_equal(rank, shape, SHAPE(3, 4, 5)));
+    assert_true(samba_shape_broadcast(SHAPE(0), SHAPE(1), &rank, shape));
+    assert_true(samba_shape_equal(rank, shape, SHAPE(0)));
+    assert_false(samba_shape_broadcast(SHAPE(0), SHAPE(2), &rank, shape));
+    assert_false(samba_shape_broadcast(SHAPE(3, 2), SHAPE(2, 3), &rank, shape));
+    assert_string_equal(samba_shape_format(0, NULL, text, sizeof text), "()");
+    assert_string_equal(samba_shape_format(SHAPE(2, 3), text, sizeof text), "(2, 3)");
+    assert_string_equal(samba_shape_format(SHAPE(12345, 3), text, 5), "(123");
+    samba_shape_format(SHAPE(INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN), text,
+                       sizeof text);
+    assert_int_equal(text[strlen(text) - 1], ')');
+}
+
+static int released;
+static void release(void *owner)
+{
+    assert_ptr_equal(owner, &released);
+    released++;
+}
+
+static void test_making(void **state)
+{
+    (void)state;
+    samba_tensor *tensor, *view;
+    tensor = make(SAMBA_FLOAT16, SHAPE(2, 3));
+    assert_int_equal(samba_tensor_dtype(tensor), SAMBA_FLOAT16);
+    assert_int_equal(samba_tensor_rank(tensor), 2);
+    assert_int_equal(samba_tensor_numel(tensor), 6);
+    assert_int_equal(samba_tensor_shape(tensor)[1], 3);
+    assert_int_equal(samba_tensor_strides(tensor)[0], 3);
+    assert_true(samba_tensor_has_data(tensor) && samba_tensor_is_contiguous(tensor));
+    assert_elements(tensor, 6, (int64_t[]){0, 0, 0, 0, 0, 0});
+    assert_string_equal(samba_tensor_name(tensor), "x");
+    assert_int_equal(samba_tensor_set_name(tensor, NULL), SAMBA_OK);
+    assert_string_equal(samba_tensor_name(tensor), "");
+    samba_tensor_free(samba_tensor_hold(tensor));
+    samba_tensor_free(tensor);
+    samba_tensor_free(NULL);
+
+    assert_int_equal(samba_tensor_new(context, NULL, SAMBA_FLOAT32, 0, NULL, &tensor), SAMBA_OK);
+    assert_int_equal(samba_tensor_numel(tensor), 1);
+    samba_tensor_free(tensor);
+
+    assert_int_equal(samba_tensor_empty(context, "e", SAMBA_INT8, SHAPE(4, 0), &tensor), SAMBA_OK);
+    assert_false(samba_tensor_has_data(tensor));
+    assert_null(samba_tensor_data(tensor));
+    samba_tensor_free(tensor);
+
+    float memory[12] = {0};
+    assert_int_equal(samba_tensor_from_memory(context, "m", SAMBA_FLOAT32, SHAPE(2, 3), (int64_t[]){6, 2}, memory, release,
+                                              &released, &tensor),
+                     SAMBA_OK);
+    assert_false(samba_tensor_is_contiguous(tensor));
+    assert_int_equal(samba_tensor_select(tensor, 0, 1, &view), SAMBA_OK);
+    samba_tensor_free(tensor);
+    assert_int_equal(released, 0);
+    assert_ptr_equal(samba_tensor_data(view), memory + 6);
+    samba_tensor_free(view);
+    assert_int_equal(released, 1);
+
+    assert_int_equal(samba_tensor_from_memory(context, "m", SAMBA_FLOAT32, SHAPE(0), NULL, NULL, NULL, NULL, &tensor), SAMBA_OK);
+    assert_true(samba_tensor_has_data(tensor));
+    samba_tensor_free(tensor);
+}
+
+static void test_making_wrongly(void **state)
+{
+    (void)state;
+    samba_tensor *t = (samba_tensor *)&counter;
+    float memory[4];
+    assert_message(samba_tensor_new(context, "big", SAMBA_FLOAT32, 9, (int64_t[9]){0}, &t), SAMBA_ERROR_ARGUMENT,
+                   "tensor big: rank 9");
+    assert_null(t);
+    assert_message(samba_tensor_new(context, "", SAMBA_FLOAT32, -1, NULL, &t), SAMBA_ERROR_ARGUMENT, "rank -1");
+    assert_message(samba_tensor_new(context, "n", SAMBA_FLOAT32, SHAPE(2, -3), &t), SAMBA_ERROR_ARGUMENT, "(2, -3)");
+    assert_message(samba_tensor_new(context, "n", SAMBA_FLOAT32, 2, NULL, &t), SAMBA_ERROR_ARGUMENT, "without a shape");
+    assert_message(samba_tensor_new(context, "n", (samba_dtype)42, SHAPE(2), &t), SAMBA_ERROR_ARGUMENT, "42 is no dtype");
+    assert_message(samba_tensor_empty(context, "n", SAMBA_FLOAT32, SHAPE(INT64_C(1) << 60), &t), SAMBA_ERROR_SHAPE, "2^62");
+    assert_message(samba_tensor_empty(context, "n", SAMBA_INT8, SHAPE(INT64_MAX, INT64_MAX, 0), &t), SAMBA_ERROR_SHAPE, "2^62");
+    assert_int_equal(samba_tensor_empty(context, "n", SAMBA_INT8, SHAPE((INT64_C(1) << 62) - 1), &t), SAMBA_OK);
+    samba_tensor_free(t);
+    assert_message(samba_tensor_new(context, "n", SAMBA_INT8, SHAPE(INT64_C(1) << 61), &t), SAMBA_ERROR_MEMORY, "no memory");
+
+    int before = released;
+    assert_message(samba_tensor_from_memory(context, "n", SAMBA_FLOAT32, SHAPE(2), NULL, NULL, release, &released, &t),
+                   SAMBA_ERROR_ARGUMENT, "NULL");
+    assert_message(
+        samba_tensor_from_memory(context, "n", SAMBA_FLOAT32, SHAPE(2), (int64_t[]){-1}, memory, release, &released, &t),
+        SAMBA_ERROR_ARGUMENT, "negative");
+    assert_message(samba_tensor_from_memory(context, "n", SAMBA_FLOAT32, SHAPE(2, 3), (int64_t[]){INT64_MAX, INT64_MAX}, memory,
+                                            release, &released, &t),
+                   SAMBA_ERROR_SHAPE, "reach 2^62");
+    assert_message(
+        samba_tensor_from_memory(context, "n", SAMBA_FLOAT32, SHAPE(1), (int64_t[]){INT64_MAX}, memory, release, &released, &t),
+        SAMBA_ERROR_SHAPE, "reach 2^62");
+    assert_message(
+        samba_tensor_from_memory(context, "n", SAMBA_FLOAT32, SHAPE(1), NULL, (char *)memory + 2, release, &released, &t),
+        SAMBA_ERROR_ARGUMENT, "aligned");
+    assert_int_equal(released, before);
+}
+
+static void test_view(void **state)
+{
+    (void)state;
+    samba_tensor *source = make_counting(SAMBA_INT32, SHAPE(4, 6)), *t, *half, *view;
+    assert_int_equal(samba_tensor_view(source, SHAPE(2, -1, 3), &view), SAMBA_OK);
+    assert_shape(view, SHAPE(2, 4, 3));
+    assert_string_equal(samba_tensor_name(view), "x");
+    samba_tensor_free(view);
+    assert_int_equal(samba_tensor_view(source, SHAPE(24, 1), &view), SAMBA_OK);
+    samba_tensor_free(view);
+    assert_message(samba_tensor_view(source, SHAPE(5, 5), &view), SAMBA_ERROR_SHAPE, "(4, 6) as (5, 5): its 24 elements");
+    assert_null(view);
+    assert_message(samba_tensor_view(source, SHAPE(5, -1), &view), SAMBA_ERROR_SHAPE, "(5, -1)");
+    assert_message(samba_tensor_view(source, SHAPE(-1, -1), &view), SAMBA_ERROR_ARGUMENT, "one may be -1");
+    assert_message(samba_tensor_view(source, SHAPE(-2, 12), &view), SAMBA_ERROR_ARGUMENT, "one may be -1");
+    assert_message(samba_tensor_view(source, SHAPE(INT64_MAX, INT64_MAX), &view), SAMBA_ERROR_SHAPE, "do not fill");
+    assert_message(samba_tensor_view(source, 9, (int64_t[9]){0}, &view), SAMBA_ERROR_ARGUMENT, "rank 9");
+
+    assert_int_equal(samba_tensor_permute(source, (int[]){1, 0}, &t), SAMBA_OK);
+    assert_message(samba_tensor_view(t, SHAPE(24), &view), SAMBA_ERROR_SHAPE, "use samba_tensor_reshape");
+    assert_int_equal(samba_tensor_view(t, SHAPE(2, 3, 4), &view), SAMBA_OK);
+    assert_elements(view, 24, (int64_t[]){0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23});
+    samba_tensor_free(view);
+    assert_int_equal(samba_tensor_reshape(t, SHAPE(-1), &view), SAMBA_OK);
+    assert_elements(view, 24, (int64_t[]){0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23});
+    assert_true(samba_tensor_is_contiguous(view));
+    samba_tensor_free(view);
+    assert_int_equal(samba_tensor_reshape(source, SHAPE(24), &view), SAMBA_OK);
+    assert_ptr_equal(samba_tensor_data(view), samba_tensor_data(source));
+    samba_tensor_free(view);
+    samba_tensor_free(t);
+
+    assert_int_equal(samba_tensor_slice(source, 1, 0, 6, 2, &half), SAMBA_OK);
+    assert_int_equal(samba_tensor_view(half, SHAPE(12), &view), SAMBA_OK); /* steps of 2 go on over the rows */
+    assert_elements(view, 12, (int64_t[]){0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22});
+    samba_tensor_free(view);
+    samba_tensor_free(half);
+    samba_tensor_free(source);
+
+    source = make(SAMBA_INT8, SHAPE(0, 3));
+    assert_message(samba_tensor_view(source, SHAPE(0, -1), &view), SAMBA_ERROR_SHAPE, "any size");
+    assert_int_equal(samba_tensor_view(source, SHAPE(3, 0), &view), SAMBA_OK);
+    samba_tensor_free(view);
+    assert_int_equal(samba_tensor_view(source, SHAPE(3, -1), &view), SAMBA_OK);
+    assert_shape(view, SHAPE(3, 0));
+    samba_tensor_free(view);
+    samba_tensor_free(source);
+
+    source = make(SAMBA_INT8, 0, NULL);
+    assert_int_equal(samba_tensor_view(source, SHAPE(1, 1), &view), SAMBA_OK);
+    samba_tensor_free(source);
+    assert_int_equal(samba_tensor_view(view, 0, NULL, &source), SAMBA_OK);
+    samba_tensor_free(view);
+    samba_tensor_free(source);
+
+    assert_int_equal(samba_tensor_empty(context, "e", SAMBA_INT8, SHAPE(2, 3), &source), SAMBA_OK);
+    assert_int_equal(samba_tensor_permute(source, (int[]){-1, 0}, &t), SAMBA_OK);
+    assert_int_equal(samba_tensor_reshape(t, SHAPE(6), &view), SAMBA_OK);
+    assert_false(samba_tensor_has_data(view));
+    samba_tensor_free(view);
+    samba_tensor_free(t);
+    samba_tensor_free(source);
+}
+
+static void test_permute_slice_select(void **state)
+{
+    (void)state;
+    samba_tensor *source = make_counting(SAMBA_UINT8, SHAPE(2, 3, 4)), *view;
+    assert_int_equal(samba_tensor_permute(source, (int[]){2, -3, 1}, &view), SAMBA_OK);
+    assert_shape(view, SHAPE(4, 2, 3));
+    assert_elements(view, 24, (int64_t[]){0, 4, 8, 12, 16, 20, 1, 5, 9, 13, 17, 21, 2, 6, 10, 14, 18, 22, 3, 7, 11, 15, 19, 23});
+    samba_tensor_free(view);
+    assert_message(samba_tensor_permute(source, (int[]){0, 1, 1}, &view), SAMBA_ERROR_ARGUMENT, "dim 1 stands there twice");
+    assert_message(samba_tensor_permute(source, (int[]){0, 1, 3}, &view), SAMBA_ERROR_ARGUMENT, "dim 3");
+
+    static const struct {
+        int64_t start, stop, step, count, first;
+    } slices[] = {{0, 4, 1, 4, 0},      {1, 3, 1, 2, 1},         {-3, -1, 1, 2, 1},
+                  {-100, 100, 1, 4, 0}, {3, 1, 1, 0, 0},         {0, 4, 3, 2, 0},
+                  {1, 100, 2, 2, 1},    {4, 9, 1, 0, 0},         {0, INT64_MAX, INT64_MAX, 1, 0},
+                  {2, 4, 100, 1, 2},    {INT64_MIN, 2, 1, 2, 0}, {0, INT64_MIN, 1, 0, 0}};
+    for (int i = 0; i < SAMBA_COUNT(slices); i++) {
+        assert_int_equal(samba_tensor_slice(source, -1, slices[i].start, slices[i].stop, slices[i].step, &view), SAMBA_OK);
+        assert_int_equal(view->shape[2], slices[i].count);
+        if (slices[i].count > 0)
+            assert_int_equal(*(uint8_t *)view->data, slices[i].first);
+        samba_tensor_free(view);
+    }
+    assert_message(samba_tensor_slice(source, 0, 0, 1, 0, &view), SAMBA_ERROR_ARGUMENT, "step 0");
+    assert_message(samba_tensor_slice(source, 3, 0, 1, 1, &view), SAMBA_ERROR_ARGUMENT, "dim 3; it has 3 dims");
+
+    assert_int_equal(samba_tensor_select(source, 1, -1, &view), SAMBA_OK);
+    assert_shape(view, SHAPE(2, 4));
+    assert_elements(view, 8, (int64_t[]){8, 9, 10, 11, 20, 21, 22, 23});
+    samba_tensor_free(source); /* the view keeps the memory */
+    assert_elements(view, 8, (int64_t[]){8, 9, 10, 11, 20, 21, 22, 23});
+    assert_message(samba_tensor_select(view, 0, 2, &source), SAMBA_ERROR_ARGUMENT, "index 2 of dim 0; its size is 2");
+    assert_message(samba_tensor_select(view, 0, -3, &source), SAMBA_ERROR_ARGUMENT, "index -3");
+    assert_message(samba_tensor_select(view, 0, INT64_MIN, &source), SAMBA_ERROR_ARGUMENT, "index");
+    samba_tensor_free(view);
+}
+
+static void test_expand(void **state)
+{
+    (void)state;
+    samba_tensor *source = make_counting(SAMBA_INT16, SHAPE(3, 1)), *view, *copy;
+    assert_int_equal(samba_tensor_expand(source, SHAPE(2, -1, 2), &view), SAMBA_OK);
+    assert_shape(view, SHAPE(2, 3, 2));
+    assert_elements(view, 12, (int64_t[]){0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2});
+    assert_message(samba_tensor_copy(view, view), SAMBA_ERROR_ARGUMENT, "dim 0 is expanded");
+    assert_int_equal(samba_tensor_reshape(view, SHAPE(12), &copy), SAMBA_OK);
+    assert_elements(copy, 12, (int64_t[]){0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2});
+    samba_tensor_free(copy);
+    samba_tensor_free(view);
+    assert_message(samba_tensor_expand(source, SHAPE(4, 2), &view), SAMBA_ERROR_SHAPE, "(3, 1) to (4, 2)");
+    assert_message(samba_tensor_expand(source, SHAPE(3), &view), SAMBA_ERROR_SHAPE, "only sizes of 1");
+    assert_message(samba_tensor_expand(source, SHAPE(-1, 3, 1), &view), SAMBA_ERROR_SHAPE, "only sizes of 1");
+    assert_message(samba_tensor_expand(source, SHAPE(INT64_C(1) << 62, 3, 1), &view), SAMBA_ERROR_SHAPE, "2^62");
+    assert_int_equal(samba_tensor_expand(source, SHAPE(3, 0), &view), SAMBA_OK);
+    assert_int_equal(samba_tensor_numel(view), 0);
+    samba_tensor_free(view);
+    samba_tensor_free(source);
+}
+
+/* Random views of random tensors reshaped at random: whatever samba_shape_view_strides grants must show the same elements in the
+ * same order, and what it refuses must be impossible. */
+static void test_random_views(void **state)
+{
+    (void)state;
+    uint64_t seed = 31, n = 0;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    int granted = 0, refused = 0;
+    for (int round = 0; round < 3000; round++) {
+        int64_t shape[4], strides[4], new_shape[4], new_strides[4], index[4] = {0}, new_index[4] = {0};
+        int rank = (int)(samba_philox_word64(seed, n++) % 5), new_rank = 0;
+        int order[4] = {0, 1, 2, 3};
+        for (int i = 0; i < rank; i++)
+            shape[i] = 1 + (int64_t)(samba_philox_word64(seed, n++) % 4);
+        if (round % 2 && rank > 1) { /* swap two dims */
+            int a = (int)(samba_philox_word64(seed, n++) % (uint64_t)rank);
+            order[a] = order[0];
+            order[0] = a;
+        }
+        int64_t stride = 1 + (int64_t)(samba_philox_word64(seed, n++) % 2);
+        for (int i = rank - 1; i >= 0; i--) {
+            strides[order[i]] = samba_philox_word64(seed, n++) % 8 == 0 ? 0 : stride;
+            stride *= shape[order[i]] + (int64_t)(samba_philox_word64(seed, n++) % 8 == 0);
+        }
+        int64_t rest = 1;
+        for (int i = 0; i < rank; i++)
+            rest *= shape[i];
+        int64_t numel = rest;
+        while (new_rank < 3 && rest > 1) { /* a random divisor each */
+            int64_t divisor = 1 + (int64_t)(samba_philox_word64(seed, n++) % (uint64_t)rest);
+            while (rest % divisor != 0)
+                divisor--;
+            new_shape[new_rank++] = divisor;
+            rest /= divisor;
+        }
+        if (rest > 1)
+            new_shape[new_rank++] = rest;
+        int64_t offsets[256];
+        for (int64_t k = 0; k < numel; k++) {
+            offsets[k] = 0;
+            for (int i = 0; i < rank; i++)
+                offsets[k] += index[i] * strides[i];
+            samba_shape_next(rank, shape, index);
+        }
+        bool possible = samba_shape_view_strides(rank, shape, strides, new_rank, new_shape, new_strides);
+        if (!possible) { /* the only strides that could do: from the elements one step away in each dim */
+            int64_t step = numel;
+            for (int i = 0; i < new_rank; i++) {
+                step /= new_shape[i];
+                new_strides[i] = new_shape[i] > 1 ? offsets[step] : 0;
+            }
+        }
+        bool same = true;
+        for (int64_t k = 0; k < numel; k++) {
+            int64_t offset = 0;
+            for (int i = 0; i < new_rank; i++)
+                offset += new_index[i] * new_strides[i];
+            same &= offset == offsets[k];
+            samba_shape_next(new_rank, new_shape, new_index);
+        }
+        if (same != possible)
+            fail_msg("round %d: %s", round, possible ? "a wrong view was granted" : "a possible view was refused");
+        granted += possible;
+        refused += !possible;
+    }
+    assert_true(granted > 300 && refused > 300);
+}
+
+/* Every pair of dtypes over odd strides against the single-element functions. */
+static void test_copy_every_pair(void **state)
+{
+    (void)state;
+    static const int64_t shape[] = {3, 5, 130};
+    for (int from = 0; from < SAMBA_DTYPE_COUNT; from++)
+        for (int to = 0; to < SAMBA_DTYPE_COUNT; to++) {
+            samba_tensor *source = make((samba_dtype)from, 3, shape), *wide = make((samba_dtype)to, SHAPE(130, 5, 6)), *half,
+                         *target;
+            bool is_float = samba_dtype_is_floating_point((samba_dtype)from);
+            for (int64_t k = 0; k < 3 * 5 * 130; k++) {
+                int64_t bits = (int64_t)samba_philox_word64(7, (uint64_t)k) >> (k % 60);
+                char *place = source->data + k * (int64_t)samba_dtype_size((samba_dtype)from);
+                if (is_float)
+                    samba_store_double((samba_dtype)from, place, (double)bits / 256);
+                else
+                    samba_store_int64((samba_dtype)from, place, bits);
+            }
+            assert_int_equal(samba_tensor_slice(wide, 2, 1, 6, 2, &half), SAMBA_OK); /* (130, 5, 3) */
+            assert_int_equal(samba_tensor_permute(half, (int[]){2, 1, 0}, &target), SAMBA_OK);
+            assert_int_equal(samba_tensor_copy(target, source), SAMBA_OK);
+            int64_t index[3] = {0};
+            do {
+                _Alignas(8) char expected[8] = {0};
+                if (is_float)
+                    samba_store_double((samba_dtype)to, expected, samba_load_double((samba_dtype)from, element(source, index)));
+                else
+                    samba_store_int64((samba_dtype)to, expected, samba_load_int64((samba_dtype)from, element(source, index)));
+                assert_memory_equal(element(target, index), expected, samba_dtype_size((samba_dtype)to));
+            } while (samba_shape_next(3, shape, index));
+            for (int64_t k = 0; k < 130 * 5 * 6; k += 2) /* the gaps are untouched */
+                assert_int_equal(samba_load_int64((samba_dtype)to, wide->data + k * (int64_t)samba_dtype_size((samba_dtype)to)),
+                                 0);
+            samba_tensor_free(target);
+            samba_tensor_free(half);
+            samba_tensor_free(wide);
+            samba_tensor_free(source);
+        }
+}
+
+static void test_copy(void **state)
+{
+    (void)state;
+    samba_tensor *a = make_counting(SAMBA_FLOAT64, SHAPE(5, 7)), *b = make(SAMBA_FLOAT64, SHAPE(7, 5)), *t, *empty;
+    double value;
+    int64_t whole;
+    assert_message(samba_tensor_copy(b, a), SAMBA_ERROR_SHAPE, "(5, 7)");
+    assert_int_equal(samba_tensor_permute(a, (int[]){1, 0}, &t), SAMBA_OK);
+    assert_int_equal(samba_tensor_copy(b, t), SAMBA_OK);
+    for (int64_t i = 0; i < 35; i++)
+        assert_true(((double *)b->data)[i] == (double)(i % 5 * 7 + i / 5));
+    assert_int_equal(samba_tensor_copy(a, a), SAMBA_OK); /* onto itself */
+    assert_int_equal(samba_tensor_copy(t, t), SAMBA_OK);
+    assert_true(((double *)a->data)[9] == 9);
+    assert_int_equal(samba_tensor_empty(context, "hollow", SAMBA_FLOAT64, SHAPE(5, 7), &empty), SAMBA_OK);
+    assert_message(samba_tensor_copy(a, empty), SAMBA_ERROR_STATE, "the source has no data");
+    assert_message(samba_tensor_copy(empty, a), SAMBA_ERROR_STATE, "the destination has no data");
+    samba_tensor_free(empty);
+    samba_tensor_free(t);
+    assert_message(samba_tensor_item(a, &value), SAMBA_ERROR_SHAPE, "35 elements");
+    assert_int_equal(samba_tensor_slice(a, 0, 2, 3, 1, &t), SAMBA_OK);
+    samba_tensor_free(a);
+    assert_int_equal(samba_tensor_slice(t, 1, 3, 4, 1, &a), SAMBA_OK);
+    assert_int_equal(samba_tensor_item(a, &value), SAMBA_OK);
+    assert_true(value == 17);
+    assert_int_equal(samba_tensor_item_int64(a, &whole), SAMBA_OK);
+    assert_int_equal(whole, 17);
+    samba_tensor_free(a);
+    samba_tensor_free(t);
+    samba_tensor_free(b);
+    assert_int_equal(samba_tensor_empty(context, "hollow", SAMBA_FLOAT64, 0, NULL, &empty), SAMBA_OK);
+    assert_message(samba_tensor_item(empty, &value), SAMBA_ERROR_STATE, "no data");
+    samba_tensor_free(empty);
+    a = make(SAMBA_FLOAT32, SHAPE(3, 0));
+    b = make(SAMBA_INT8, SHAPE(3, 0));
+    assert_int_equal(samba_tensor_copy(a, b), SAMBA_OK);
+    samba_tensor_free(a);
+    samba_tensor_free(b);
+}
+
+static samba_status ownership_scenario(samba_context *under, void *user)
+{
+    (void)user;
+    float memory[6] = {0};
+    samba_tensor *a = NULL, *b = NULL, *c = NULL, *d = NULL, *e = NULL;
+    int before = released;
+    samba_status status = samba_tensor_new(under, "a", SAMBA_FLOAT32, SHAPE(2, 3), &a);
+    if (status == SAMBA_OK)
+        status = samba_tensor_permute(a, (int[]){1, 0}, &b);
+    if (status == SAMBA_OK)
+        status = samba_tensor_reshape(b, SHAPE(6), &c);
+    if (status == SAMBA_OK)
+        status = samba_tensor_empty(under, "d", SAMBA_FLOAT32, SHAPE(1), &d);
+    if (status == SAMBA_OK)
+        status = samba_tensor_from_memory(under, "e", SAMBA_FLOAT32, SHAPE(6), NULL, memory, release, &released, &e);
+    bool made = e != NULL;
+    samba_tensor_free(a);
+    samba_tensor_free(b);
+    samba_tensor_free(c);
+    samba_tensor_free(d);
+    samba_tensor_free(e);
+    assert_int_equal(released, before + made);
+    return status;
+}
+
+static void test_failed_allocations(void **state)
+{
+    (void)state;
+    fail_each_allocation(ownership_scenario, NULL);
+}
+
+/* The known answers published with the authors' Random123 library. */
+static void test_philox(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t counter[4], key[2], words[4];
+    } known[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+         {UINT32_MAX, UINT32_MAX},
+         {0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD}},
+        {{0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344},
+         {0xA4093822, 0x299F31D0},
+         {0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1}},
+    };
+    uint32_t words[4];
+    for (int i = 0; i < SAMBA_COUNT(known); i++) {
+        samba_philox_4x32(known[i].counter, known[i].key[0], known[i].key[1], words);
+        assert_memory_equal(words, known[i].words, sizeof words);
+    }
+    assert_true(samba_philox_uniform(0, 0) == (float)(0x6627E8D5 >> 8) * 0x1p-24f);
+    assert_true(samba_philox_uniform(0, 3) == (float)(0x9B00DBD8 >> 8) * 0x1p-24f);
+    assert_true(samba_philox_word64(0, 1) == UINT64_C(0x9B00DBD8BC57AC4C));
+    samba_philox_block(UINT64_C(0x123456789ABCDEF0), UINT64_C(0xFEDCBA9876543210), words);
+    uint32_t again[4] = {0x76543210, 0xFEDCBA98, 0, 0};
+    samba_philox_4x32(again, 0x9ABCDEF0, 0x12345678, again);
+    assert_memory_equal(words, again, sizeof words);
+    assert_true(samba_philox_to_float(UINT32_MAX) < 1.0f);
+    assert_true(samba_philox_below(UINT64_MAX, 10) == 9 && samba_philox_below(0, 10) == 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
+    const struct CMUnitTest tests[] = {
+        TEST(test_dtypes),
+        TEST(test_half_precision),
+        TEST(test_elements),
+        TEST(test_shapes),
+        TEST(test_making),
+        TEST(test_making_wrongly),
+        TEST(test_view),
+        TEST(test_permute_slice_select),
+        TEST(test_expand),
+        TEST(test_random_views),
+        TEST(test_copy_every_pair),
+        TEST(test_copy),
+        TEST(test_failed_allocations),
+        TEST(test_philox),
+    };
+    return cmocka_run_group_tests_name("tensor", tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The rules of the house that a script can see: include directions, file heads, file sizes, headers that compile alone.
+set -u
+cd "$(dirname "$0")/.."
+bad=0
+complain() { echo "house: $*" >&2; bad=1; }
+
+# Who may include whom: a folder's own headers and those named here. docs/architecture.md draws it.
+declare -A allowed=(
+    [base]="" [tensor]="base" [kernels]="base tensor" [pef]="base tensor kernels" [data]="base tensor"
+    [runtime]="base tensor kernels pef data" [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
+    [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff kernels pef"
+    [app]="base tensor graph ops autodiff kernels pef data runtime compiler" [cli]="base tensor graph kernels pef data runtime app"
+)
+for folder in "${!allowed[@]}"; do
+    while IFS=: read -r file included; do
+        to=${included%%/*}
+        case "$included" in
+        */*.def|*.def) continue ;; # tokens only: any layer may expand them
+        */*) ;;
+        *) continue ;;
+        esac
+        [ "$to" = "$folder" ] && continue
+        [[ " ${allowed[$folder]} " == *" $to "* ]] || complain "$file includes \"$included\": src/$folder may only include from:${allowed[$folder]:+ }${allowed[$folder]:- nothing}"
+    done < <(grep -rHoE '^#include "[^"]+"' "src/$folder" --include='*.c' --include='*.h' | sed -E 's/:#include "([^"]+)"/:\1/')
+done
+
+while read -r file; do
+    head -1 "$file" | grep -q 'SPDX-License-Identifier' || head -2 "$file" | grep -q 'SPDX-License-Identifier' || complain "$file does not begin with its SPDX line"
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 800 ] || complain "$file has $lines lines; 800 is the limit: split it along its ideas"
+done < <(git ls-files '*.c' '*.h' '*.def' '*.py' '*.sh' 2>/dev/null | grep -v '_values.h$')
+
+if git grep -nE '^\s*#if 0' -- '*.c' '*.h' >&2; then complain "#if 0 above"; fi
+
+for header in include/sambaflow/*.h; do
+    for language in "c -std=c11" "c++ -std=c++17"; do
+        set -- $language
+        [ "$1" = c++ ] && ! command -v g++ >/dev/null 2>&1 && continue
+        echo "#include <sambaflow/$(basename "$header")>" | gcc -x "$1" "$2" -Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only - ||
+            complain "$header does not compile alone as $2"
+    done
+done
+[ $bad = 0 ] && echo "house: include directions, file heads and sizes, public headers: fine"
+exit $bad

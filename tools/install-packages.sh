@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that a step needs, says which, and does nothing when all are there.
+# Usage: tools/install-packages.sh build|torch
+set -eu
+build="gcc libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
+zlib1g-dev libcmocka-dev"
+torch="python3 python3-venv python3-pip"
+case "${1:-}" in
+build) wanted=$build ;;
+torch) wanted=$torch ;;
+*) echo "usage: $0 build|torch" >&2; exit 2 ;;
+esac
+if ! command -v dpkg-query >/dev/null 2>&1; then
+    echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" >&2
+    exit 0
+fi
+missing=
+for package in $wanted; do
+    state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+echo "sambaflow: installing Debian packages:$missing"
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || { echo "sambaflow: run as root, or install sudo, or install them yourself:$missing" >&2; exit 1; }
+    as_root=sudo
+fi
+log=$(mktemp)
+install_them() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1; }
+if ! install_them; then
+    if ! { $as_root apt-get update && install_them; } >>"$log" 2>&1; then
+        cat "$log" >&2
+        echo "sambaflow: the packages could not be installed; the reason stands above" >&2
+        rm -f "$log"
+        exit 1
+    fi
+fi
+rm -f "$log"
