@@ -21,33 +21,34 @@ extern "C" {
 /* ---- measuring ------------------------------------------------------------------------------------------------ */
 typedef struct samba_measure_options {
     size_t struct_size;
-    int64_t iterations;  /* 0: 100; a tenth as many, at least 3, run before as warm-up */
+    int64_t iterations;  /* steps to measure; 0: 100; a tenth as many, at least 3, come before as warm-up */
     int input_count;
     samba_tensor *const *inputs; /* values to measure with, transferred in every run */
     int output_count;
     samba_tensor *const *outputs; /* likewise received */
     bool run_graph_only; /* inputs are transferred once before, and nothing while measuring */
-    bool inference;      /* FWD alone, dropout off; else the whole schedule */
-    int64_t batch_size;  /* samples in one run; 0: the first dim of the first input */
+    bool inference;      /* a step is FWD alone, dropout off; else the whole schedule */
+    int runs;            /* in a step: the PEF's gradient accumulation; 0: 1 */
+    int64_t batch_size;  /* samples in one step; 0: the first dim of the first input, times runs */
 } samba_measure_options;
 SAMBA_API samba_measure_options samba_measure_defaults(void);
 
 typedef struct samba_performance {
     int threads;
     int64_t iterations, batch_size;
-    double median_ms, best_ms;         /* one run, transfers included unless run_graph_only */
+    double median_ms, best_ms;         /* one step, transfers included unless run_graph_only */
     double samples_per_second;         /* batch_size over the median */
-    int64_t flops, bytes;              /* of one run, as planned: every stage's operands and results once */
+    int64_t flops, bytes;              /* of one step, as planned: every stage's operands and results once */
     double flops_per_second;           /* flops over the median */
     double peak_flops_per_second;      /* fp32 FMA peak of this machine, measured just now with as many threads */
     double mfu;                        /* their ratio, 0 .. 1 */
     double bytes_per_second;           /* bytes over the median */
-    double outside_kernels_ms;         /* mean of a run's time that is in no kernel: transfers, checks, calls */
+    double outside_kernels_ms;         /* mean of a step's time that is in no kernel: transfers, checks, calls */
     int64_t planned_bytes;             /* device memory as planned at compile time */
     int64_t peak_resident_bytes;       /* of the process so far */
 } samba_performance;
 
-/* Runs and measures. Training goes on meanwhile: weights change unless inference is set. */
+/* Steps and measures. Training goes on meanwhile: weights change unless inference is set. */
 SAMBA_API samba_status samba_measure_performance(samba_context *context, samba_session *session, const samba_measure_options *options,
                                                  samba_performance *performance);
 

@@ -24,7 +24,8 @@ typedef struct samba_tensor_list {
 } samba_tensor_list;
 SAMBA_API samba_status samba_npz_read(samba_context *context, const char *path, samba_tensor_list *list); /* stored or deflated */
 SAMBA_API samba_status samba_safetensors_read(samba_context *context, const char *path, samba_tensor_list *list);
-/* Atomic; metadata: alternating keys and values, NULL-terminated, or NULL. Tensors are stored in the order of their names. */
+/* Atomic; metadata: alternating keys and values, NULL-terminated, or NULL. Tensors are stored widest dtype first, then by name, so that
+ * all are aligned; the same tensors give the same bytes in whatever order they are given. */
 SAMBA_API samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                                const char *const *metadata);
 SAMBA_API void samba_tensor_list_free(samba_context *context, samba_tensor_list *list);

@@ -63,17 +63,6 @@ typedef struct samba_io { /* host tensors for all inputs (random) and outputs (z
 samba_status samba_io_new(samba_context *context, const samba_plan *plan, uint64_t seed, samba_arena *arena, samba_io *io);
 void samba_io_free(samba_io *io);
 
-/* ---- one step of training (app/step.c) ---- */
-#define SAMBA_STEP_TYPES 6
-typedef struct samba_step_plan { /* section types of a step's first, middle and last micro-batch; count 0: the whole schedule */
-    int steps;
-    int first_count, middle_count, last_count;
-    const char *first[SAMBA_STEP_TYPES], *middle[SAMBA_STEP_TYPES], *last[SAMBA_STEP_TYPES];
-} samba_step_plan;
-void samba_step_plan_init(const samba_plan *plan, samba_step_plan *step);
-/* The section types of micro-batch `index` of a step into the run's options. */
-void samba_step_types(const samba_step_plan *step, int index, samba_run_options *run);
-
 /* ---- measurements for people (app/measure_report.c) ---- */
 samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef,
                                       const samba_performance *performance, bool json);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measuring a session: whole runs, and section by section. Medians of warm runs, so that one interruption does not count; every run
+ * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every step
  * is a real one and changes weights as training does. Times are allocated before the first run. */
 #include "app/app.h"
 
@@ -46,6 +46,9 @@ static samba_status set_inputs(samba_session *session, const samba_measure_optio
     return SAMBA_OK;
 }
 
+static int runs_of(const samba_measure_options *options) { return options->runs > 1 && !options->inference ? options->runs : 1; }
+
+/* FWD and BCKWD in every run of a step, the others once. */
 static samba_status count_work(const samba_session *session, const samba_measure_options *options, samba_performance *performance)
 {
     for (int i = 0; i < samba_session_section_count(session); i++) {
@@ -53,19 +56,21 @@ static samba_status count_work(const samba_session *session, const samba_measure
         SAMBA_TRY(samba_session_section_info(session, i, &section));
         if (options->inference && strcmp(section.type, forward[0]) != 0)
             continue;
-        performance->flops += section.flops;
-        performance->bytes += section.bytes;
+        bool each = strcmp(section.type, "FWD") == 0 || strcmp(section.type, "BCKWD") == 0;
+        performance->flops += section.flops * (each ? runs_of(options) : 1);
+        performance->bytes += section.bytes * (each ? runs_of(options) : 1);
     }
     return SAMBA_OK;
 }
 
-static samba_status time_runs(samba_session *session, const samba_run_options *run, double *times, int64_t iterations)
+static samba_status time_steps(samba_session *session, const samba_run_options *run, int runs, double *times, int64_t iterations)
 {
     for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
         if (i == 0)
             samba_session_reset_stats(session);
         double start = samba_seconds();
-        SAMBA_TRY(samba_run(session, run));
+        for (int k = 0; k < runs; k++)
+            SAMBA_TRY(samba_run(session, run));
         if (i >= 0)
             times[i] = 1e3 * (samba_seconds() - start);
     }
@@ -78,7 +83,7 @@ samba_status samba_measure_performance(samba_context *context, samba_session *se
     int64_t iterations = iterations_of(options);
     samba_performance p = {.threads = samba_session_threads(session), .iterations = iterations, .batch_size = options->batch_size};
     if (p.batch_size == 0 && options->input_count > 0 && samba_tensor_rank(options->inputs[0]) > 0)
-        p.batch_size = samba_tensor_shape(options->inputs[0])[0];
+        p.batch_size = samba_tensor_shape(options->inputs[0])[0] * runs_of(options);
     samba_run_options run = run_options(options);
     SAMBA_TRY(set_inputs(session, options));
     if (!options->run_graph_only) {
@@ -91,13 +96,13 @@ samba_status samba_measure_performance(samba_context *context, samba_session *se
     double *times = samba_alloc(context, sizeof *times * (size_t)iterations);
     if (!times)
         return SAMBA_ERROR_MEMORY;
-    samba_status status = time_runs(session, &run, times, iterations);
+    samba_status status = time_steps(session, &run, runs_of(options), times, iterations);
     if (status == SAMBA_OK) {
         samba_run_stats stats;
         samba_session_stats(session, &stats);
         p.median_ms = median_of(times, iterations);
         p.best_ms = times[0];
-        p.outside_kernels_ms = 1e3 * (stats.total_seconds - stats.kernel_seconds) / (double)(stats.runs ? stats.runs : 1);
+        p.outside_kernels_ms = 1e3 * (stats.total_seconds - stats.kernel_seconds) / (double)iterations;
     }
     samba_free(context, times, sizeof *times * (size_t)iterations);
     SAMBA_TRY(status);

@@ -14,20 +14,20 @@ static samba_status print_performance(samba_context *context, const samba_sessio
     char a[SAMBA_CELL], b[SAMBA_CELL], note[128];
     samba_table table;
     samba_table_init(&table, context, "lrl");
-    printf("%s: %d threads, %s, %lld runs measured\n", pef, p->threads, samba_session_isa(session), (long long)p->iterations);
+    printf("%s: %d threads, %s, %lld steps measured\n", pef, p->threads, samba_session_isa(session), (long long)p->iterations);
     snprintf(note, sizeof note, "best %s", samba_text_ms(a, p->best_ms));
-    report_line(&table, "run (median)", samba_text_ms(b, p->median_ms), note);
+    report_line(&table, "step (median)", samba_text_ms(b, p->median_ms), note);
     snprintf(a, sizeof a, "%.0f /s", p->samples_per_second);
-    snprintf(note, sizeof note, "%lld in a run", (long long)p->batch_size);
+    snprintf(note, sizeof note, "%lld in a step", (long long)p->batch_size);
     report_line(&table, "samples", a, note);
-    snprintf(note, sizeof note, "%s in a run", samba_text_decimal(a, (double)p->flops, "FLOP"));
+    snprintf(note, sizeof note, "%s in a step", samba_text_decimal(a, (double)p->flops, "FLOP"));
     report_line(&table, "work", samba_text_decimal(b, p->flops_per_second, "FLOP/s"), note);
     report_line(&table, "FMA peak", samba_text_decimal(b, p->peak_flops_per_second, "FLOP/s"), "fp32, measured just now");
     snprintf(a, sizeof a, "%.1f %%", 100 * p->mfu);
     report_line(&table, "MFU", a, "work over peak");
-    snprintf(note, sizeof note, "%s in a run, every stage's operands once", samba_text_bytes(a, (double)p->bytes));
+    snprintf(note, sizeof note, "%s in a step, every stage's operands once", samba_text_bytes(a, (double)p->bytes));
     report_line(&table, "bandwidth", samba_text_decimal(b, p->bytes_per_second, "B/s"), note);
-    snprintf(note, sizeof note, "%.1f %% of a run", p->median_ms > 0 ? 100 * p->outside_kernels_ms / p->median_ms : 0);
+    snprintf(note, sizeof note, "%.1f %% of a step", p->median_ms > 0 ? 100 * p->outside_kernels_ms / p->median_ms : 0);
     report_line(&table, "outside kernels", samba_text_ms(a, p->outside_kernels_ms), note);
     report_line(&table, "planned memory", samba_text_bytes(a, (double)p->planned_bytes), "on the device");
     report_line(&table, "peak memory", samba_text_bytes(a, (double)p->peak_resident_bytes), "of the process");
@@ -95,9 +95,10 @@ samba_status samba_report_sections(samba_context *context, const samba_session *
     return samba_json_print(context, object, stdout);
 }
 
-static samba_status measure(samba_context *context, const samba_measure_job *job, samba_session *session, const samba_io *io)
+static samba_status measure(samba_context *context, const samba_measure_job *job, int runs, samba_session *session, const samba_io *io)
 {
     samba_measure_options options = job->measure;
+    options.runs = runs;
     options.input_count = io->input_count;
     options.inputs = io->inputs;
     options.output_count = io->output_count;
@@ -129,11 +130,12 @@ samba_status samba_measure_pef(samba_context *context, const samba_measure_job *
     samba_status status = samba_pef_read(context, job->pef, &plan);
     if (status == SAMBA_OK)
         status = samba_io_new(context, &plan, job->session.seed, &arena, &io);
+    int runs = plan.grad_accumulation_steps;
     samba_plan_free(&plan);
     if (status == SAMBA_OK)
         status = samba_session_new(context, job->pef, &job->session, &session);
     if (status == SAMBA_OK)
-        status = measure(context, job, session, &io);
+        status = measure(context, job, runs, session, &io);
     samba_session_free(session);
     samba_io_free(&io);
     samba_arena_free(&arena);

@@ -15,7 +15,6 @@ typedef struct trainer {
     FILE *progress_file; /* stdout, or stderr beside JSON */
     samba_arena arena;
     samba_plan plan;
-    samba_step_plan step;
     samba_app_data data;
     samba_batches batches;
     samba_session *session;
@@ -60,7 +59,7 @@ static samba_status find_outputs(trainer *t)
 static samba_status plan_steps(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    t->step_samples = t->batches.batch * t->step.steps;
+    t->step_samples = t->batches.batch * t->plan.grad_accumulation_steps;
     int64_t per_epoch = t->data.train_count / t->step_samples;
     if (per_epoch == 0 && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE, "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
@@ -84,7 +83,6 @@ static samba_status open_trainer(trainer *t)
         return samba_fail(t->context, SAMBA_ERROR_STATE, "'%s' was compiled with --inference and cannot train: give --inference to test it, or compile again",
                           a->pef);
     SAMBA_TRY(samba_app_check(t->run, &t->plan, &count, inputs));
-    samba_step_plan_init(&t->plan, &t->step);
     samba_text folder;
     samba_status status = samba_app_data_folder(t->context, a->data, &folder);
     if (status == SAMBA_OK)
@@ -112,7 +110,7 @@ static void close_trainer(trainer *t)
     json_decref(t->warnings);
 }
 
-/* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches. */
+/* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches, which the session counts by itself. */
 static samba_status train_step(trainer *t, const int64_t *order, double *loss)
 {
     samba_run_options run = samba_run_defaults();
@@ -121,16 +119,15 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
     run.output_count = 1;
     run.outputs = &t->loss;
     *loss = 0;
-    for (int i = 0; i < t->step.steps; i++) {
+    for (int i = 0; i < t->plan.grad_accumulation_steps; i++) {
         double part;
         run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->arguments->hyperparameter_count;
         run.hyperparameters = t->arguments->hyperparameters;
-        samba_step_types(&t->step, i, &run);
         samba_batches_fill(&t->batches, order + i * t->batches.batch, t->batches.batch);
         SAMBA_TRY(samba_run(t->session, &run));
         t->hyperparameters_sent = true;
         SAMBA_TRY(samba_tensor_item(t->loss, &part));
-        *loss += part / t->step.steps;
+        *loss += part / t->plan.grad_accumulation_steps;
     }
     return SAMBA_OK;
 }

@@ -98,21 +98,35 @@ static bool readable(const samba_fusion *f, const samba_group *g, int cols, samb
     return cols_collapse(g, cols, strides) && (g->kind != SAMBA_GROUP_CONTRACT || in_contract_shape(g, strides));
 }
 
+/* The same of memory it collects into: the kept dims of a reduction, in order. */
+static bool writable(const samba_group *g, int cols, const samba_node *node, const int8_t *dims)
+{
+    int64_t own[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK] = {0};
+    samba_shape_contiguous_strides(node->rank, node->shape, own);
+    for (int i = 0; i < node->rank; i++)
+        if (node->shape[i] != 1 && dims[i] >= 0)
+            strides[dims[i]] = own[i];
+    return cols_collapse(g, cols, strides) && (g->kind != SAMBA_GROUP_CONTRACT || in_contract_shape(g, strides));
+}
+
 static bool is_member(const samba_fusion *f, int32_t group, samba_ref ref)
 {
     return f->members[ref].group == group && f->members[ref].role != SAMBA_MEMBER_COLLECT;
 }
 
-static bool all_readable(const samba_fusion *f, int32_t group, int cols)
+static bool all_in_reach(const samba_fusion *f, int32_t group, int cols)
 {
     const samba_group *g = &f->groups[group];
     for (int64_t m = 0; m < g->member_count; m++) {
         const samba_node *node = samba_node_at(f->graph, g->members[m]);
         if (g->kind == SAMBA_GROUP_CONTRACT && g->members[m] == g->anchor)
             continue;
+        const samba_member *member = &f->members[g->members[m]];
+        if (member->role == SAMBA_MEMBER_COLLECT && !writable(g, cols, node, member->dims))
+            return false;
         for (int i = 0; i < node->arity; i++)
             if (!is_member(f, group, node->inputs[i]) && !computed_in_place(f, node->inputs[i]) &&
-                !readable(f, g, cols, node->inputs[i], node->rank, f->members[g->members[m]].dims))
+                !readable(f, g, cols, node->inputs[i], node->rank, member->dims))
                 return false;
     }
     return true;
@@ -138,10 +152,11 @@ static void gather_before(const samba_fusion *f, int32_t group, samba_ref ref, u
     memset(set, 0, sizeof(uint64_t) * (size_t)f->words);
     for (int i = 0; i < node->arity; i++) {
         samba_ref u = node->inputs[i];
-        if (samba_node_at(f->graph, u)->op == SAMBA_OP_random)
-            u = samba_node_at(f->graph, u)->inputs[0]; /* drawn where it is used: what counts is its seed */
+        bool drawn = samba_node_at(f->graph, u)->op == SAMBA_OP_random;
+        if (drawn)
+            u = samba_node_at(f->graph, u)->inputs[0]; /* drawn where it is used: what counts is its seed, read from memory */
         int32_t from = maker(f, u);
-        if (from < 0 || (group >= 0 && is_member(f, group, u)))
+        if (from < 0 || (group >= 0 && !drawn && is_member(f, group, u)))
             continue;
         set[from >> 6] |= (uint64_t)1 << (from & 63);
         for (int64_t w = 0; w < f->words; w++)
@@ -255,7 +270,7 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
         int cols = trailing(g, reduced);
         int64_t row = product(cols, g->domain + g->rank - cols), rows = product(g->rank - cols, g->domain);
         bool few = g->cols == 0 && node->op != SAMBA_OP_argmax && rows < FEW_ROWS && row > LONG_ROW;
-        bool can = cols > 0 && (g->cols == cols || (g->cols == 0 && !few && all_readable(f, group, cols) &&
+        bool can = cols > 0 && (g->cols == cols || (g->cols == 0 && !few && all_in_reach(f, group, cols) &&
                                                     (inside || readable(f, g, cols, u, source->rank, how->dims))));
         if (can && g->kind == SAMBA_GROUP_CONTRACT) {
             int last = samba_node_at(f->graph, g->anchor)->op == SAMBA_OP_matmul ? 1 : 2;
@@ -267,7 +282,7 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
             return true;
         }
     }
-    return node->op != SAMBA_OP_argmax;
+    return node->op != SAMBA_OP_argmax && writable(g, g->cols, node, how->dims);
 }
 
 static bool can_join(samba_fusion *f, int32_t group, samba_ref ref, uint64_t *before, joining *how)

@@ -47,27 +47,24 @@ void samba_bytes_drop(samba_bytes *bytes)
     samba_free(bytes->context, bytes, sizeof *bytes);
 }
 
-static void drop_owner(void *owner)
-{
-    samba_bytes_drop(owner);
-}
+static void drop_owner(void *owner) { samba_bytes_drop(owner); }
 
 samba_status samba_bytes_tensor(samba_bytes *bytes, size_t offset, const char *name, samba_dtype dtype, int rank,
                                 const int64_t *shape, samba_tensor **tensor)
 {
     char *data = bytes->data + offset;
-    if ((uintptr_t)data % samba_dtype_size(dtype) != 0) {
-        SAMBA_TRY(samba_tensor_new(bytes->context, name, dtype, rank, shape, tensor));
-        memcpy((*tensor)->data, data, (size_t)samba_tensor_numel(*tensor) * samba_dtype_size(dtype));
-        return SAMBA_OK;
-    }
+    bool aligned = (uintptr_t)data % samba_dtype_size(dtype) == 0;
     samba_status status =
-        samba_tensor_from_memory(bytes->context, name, dtype, rank, shape, NULL, data, drop_owner, bytes, tensor);
-    if (status == SAMBA_OK)
+        aligned ? samba_tensor_from_memory(bytes->context, name, dtype, rank, shape, NULL, data, drop_owner, bytes, tensor)
+                : samba_tensor_new(bytes->context, name, dtype, rank, shape, tensor);
+    if (status == SAMBA_ERROR_SHAPE) /* no elements, yet sizes beyond all measure: the file's fault */
+        return samba_fail(bytes->context, SAMBA_ERROR_FORMAT, "%s", samba_error_message(bytes->context));
+    SAMBA_TRY(status);
+    if (aligned)
         bytes->holders++;
-    else if (status == SAMBA_ERROR_SHAPE) /* no elements, yet sizes beyond all measure: the file's fault */
-        status = samba_fail(bytes->context, SAMBA_ERROR_FORMAT, "%s", samba_error_message(bytes->context));
-    return status;
+    else
+        memcpy((*tensor)->data, data, (size_t)samba_tensor_numel(*tensor) * samba_dtype_size(dtype));
+    return SAMBA_OK;
 }
 
 uint16_t samba_get16(const char *p)

@@ -82,7 +82,4 @@ samba_status samba_inflate_finish(samba_inflater *inflater)
     return SAMBA_OK;
 }
 
-void samba_inflate_close(samba_inflater *inflater)
-{
-    inflateEnd(&inflater->stream);
-}
+void samba_inflate_close(samba_inflater *inflater) { inflateEnd(&inflater->stream); }

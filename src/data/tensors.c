@@ -27,10 +27,7 @@ void samba_tensor_list_free(samba_context *context, samba_tensor_list *list)
     *list = (samba_tensor_list){0};
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 samba_status samba_tensor_list_check_names(samba_context *context, const char *path, const samba_tensor_list *list)
 {

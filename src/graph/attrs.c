@@ -59,10 +59,7 @@ const samba_op_syntax samba_op_table[SAMBA_OP_COUNT] = {
 #undef OP
 };
 
-size_t samba_field_size(samba_field_kind kind)
-{
-    return kind == SAMBA_FIELD_DIMS ? sizeof(samba_dims) : sizeof(int64_t);
-}
+size_t samba_field_size(samba_field_kind kind) { return kind == SAMBA_FIELD_DIMS ? sizeof(samba_dims) : sizeof(int64_t); }
 
 static samba_status clean_field(const samba_graph *graph, const char *op, const samba_attrs_field *field, const char *from,
                                 char *to)

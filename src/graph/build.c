@@ -5,10 +5,7 @@
 #include "graph/graph.h"
 #include <string.h>
 
-static bool usable(const samba_graph *g, samba_ref a)
-{
-    return g->status == SAMBA_OK && a < g->node_count;
-}
+static bool usable(const samba_graph *g, samba_ref a) { return g->status == SAMBA_OK && a < g->node_count; }
 
 static samba_attrs no_attrs(void)
 {
@@ -25,10 +22,7 @@ static samba_dims make_dims(int count, const int64_t *numbers)
     return dims;
 }
 
-samba_ref samba_emit1(samba_graph *g, samba_op op, samba_ref a)
-{
-    return samba_emit(g, op, 1, &a, NULL);
-}
+samba_ref samba_emit1(samba_graph *g, samba_op op, samba_ref a) { return samba_emit(g, op, 1, &a, NULL); }
 
 samba_ref samba_emit2(samba_graph *g, samba_op op, samba_ref a, samba_ref b)
 {

@@ -86,10 +86,7 @@ static samba_status grow_names(samba_graph *graph)
     return status;
 }
 
-static uint64_t hash_text(const char *text)
-{
-    return samba_hash(text, strlen(text) + 1, 0);
-}
+static uint64_t hash_text(const char *text) { return samba_hash(text, strlen(text) + 1, 0); }
 
 /* Phase is left out: equal nodes of different phases share a chain, so that one walk finds the earliest. */
 static uint64_t hash_node(const samba_node *node)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The graph: one immutable, hash-consed node type, addressed by 32-bit index; inputs always have smaller indices. Every node has
- * one result whose dtype and shape stand on the node. What a graph is for stands in its sinks: outputs, losses, assignments to leaves.
+ * one result whose dtype and shape stand on the node. What a graph is for stands in its sinks: outputs, losses, assignments to
+ * leaves.
  *
  * Phase says which section type computes a node (SAMBA_FWD ...). It is part of a node's identity, so the same expression
- * may exist once per phase; samba_emit makes nodes in the graph's current phase but first looks for an equal node of an earlier one,
- * unless graph->recompute is set.
+ * may exist once per phase; samba_emit makes nodes in the graph's current phase but first looks for an equal node of an earlier
+ * one, unless graph->recompute is set.
  *
- * Errors while building stick: samba_emit returns SAMBA_NONE from then on, and given SAMBA_NONE as an input it passes it on silently. */
+ * Errors while building stick: samba_emit returns SAMBA_NONE from then on, and given SAMBA_NONE as an input it passes it on
+ * silently. */
 #ifndef SAMBA_GRAPH_INTERNAL_H
 #define SAMBA_GRAPH_INTERNAL_H
 
@@ -68,7 +70,13 @@ typedef enum samba_attrs_kind {
 #undef ATTRS
     SAMBA_ATTRS_COUNT
 } samba_attrs_kind;
-typedef enum samba_field_kind { SAMBA_FIELD_INT, SAMBA_FIELD_REAL, SAMBA_FIELD_DIMS, SAMBA_FIELD_DTYPE, SAMBA_FIELD_NAME } samba_field_kind;
+typedef enum samba_field_kind {
+    SAMBA_FIELD_INT,
+    SAMBA_FIELD_REAL,
+    SAMBA_FIELD_DIMS,
+    SAMBA_FIELD_DTYPE,
+    SAMBA_FIELD_NAME
+} samba_field_kind;
 typedef struct samba_attrs_field {
     const char *name;
     samba_field_kind kind;
@@ -126,10 +134,10 @@ struct samba_graph {
     int64_t leaf_capacity;
     samba_sink *sinks;
     int64_t sink_count, sink_capacity;
-    samba_phase phase;  /* given to new nodes */
-    bool recompute;     /* new nodes are of `phase` even if an earlier phase has an equal one */
-    uint32_t scope;     /* current scope, given to new nodes */
-    uint32_t *scopes;   /* the scopes around it, outermost first */
+    samba_phase phase; /* given to new nodes */
+    bool recompute;    /* new nodes are of `phase` even if an earlier phase has an equal one */
+    uint32_t scope;    /* current scope, given to new nodes */
+    uint32_t *scopes;  /* the scopes around it, outermost first */
     int64_t scope_count, scope_capacity;
     samba_status status; /* sticky */
     char error[1024];    /* its message */
@@ -140,24 +148,25 @@ struct samba_graph {
 samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *attrs);
 
 /* ---- graph/attrs.c ---- */
-/* Copies attributes field by field to a zeroed union in their only normal form (unused list places 0, one NaN), so that equal attributes
- * are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name. */
+/* Copies attributes field by field to a zeroed union in their only normal form (unused list places 0, one NaN), so that equal
+ * attributes are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name. */
 samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
 
 /* ---- graph/graph.c ---- */
-/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and scope are the graph's, the phase no
- * earlier than the inputs'. What samba_emit ends with. */
+/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and scope are the graph's,
+ * the phase no earlier than the inputs'. What samba_emit ends with. */
 samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto);
 /* The node equal to `node`, phase included, or SAMBA_NONE. */
 samba_ref samba_graph_find(const samba_graph *graph, const samba_node *node);
 uint32_t samba_graph_intern(samba_graph *graph, const char *name); /* 0 after an error */
-/* Adds a sink. An output or loss needs a name no other one and no leaf has; an assignment a parameter or state of the value's dtype and
- * shape that nothing else assigns in that phase. */
+/* Adds a sink. An output or loss needs a name no other one and no leaf has; an assignment a parameter or state of the value's
+ * dtype and shape that nothing else assigns in that phase. */
 void samba_graph_sink(samba_graph *graph, samba_sink sink);
 /* The leaf (input, parameter, state, argin) of that name, or SAMBA_NONE. */
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name);
 /* Sticks an error to the graph unless it has one: "at scope: message". Returns SAMBA_NONE. */
-samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The same about an operator or layer: "what at scope: message". */
 samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -165,14 +174,8 @@ samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const cha
 samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 /* A new, empty graph of the same context and name; passes build their result in one. */
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
-static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref)
-{
-    return &graph->nodes[ref];
-}
-static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index)
-{
-    return graph->names[index];
-}
+static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
+static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
 /* ---- graph/hash.c ---- */
 /* Structure hash: equal graphs (same text) have equal hashes. The graph's name and scopes do not count: they are for people. */
 uint64_t samba_graph_hash(const samba_graph *graph);
@@ -200,8 +203,8 @@ char *samba_real_format(double value, char buffer[SAMBA_REAL_TEXT]);
 bool samba_real_parse(const char *text, int64_t length, double *value);
 
 /* ---- ops/verify.c ---- */
-/* Checks every invariant: order, arity, inferred dtype and shape equal to the stored ones, sinks, names, phases never later than their
- * users'. INTERNAL with the first broken one. */
+/* Checks every invariant: order, arity, inferred dtype and shape equal to the stored ones, sinks, names, phases never later than
+ * their users'. INTERNAL with the first broken one. */
 samba_status samba_graph_verify(const samba_graph *graph);
 
 /* ---- emit helpers (graph/build.c), for vjps, expansions and passes; same dtype operands, broadcasting as the op allows ---- */

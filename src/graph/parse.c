@@ -21,18 +21,9 @@ typedef struct parser {
 
 /* ---- bytes ---- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
-}
-static bool at_line_end(const parser *p)
-{
-    return *p->at == 0 || *p->at == '\n' || *p->at == '#';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
+static bool at_line_end(const parser *p) { return *p->at == 0 || *p->at == '\n' || *p->at == '#'; }
 
 static void skip_spaces(parser *p)
 {

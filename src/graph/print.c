@@ -31,10 +31,7 @@ char *samba_real_format(double value, char buffer[SAMBA_REAL_TEXT])
     return buffer;
 }
 
-static bool is_plain(char c)
-{
-    return (unsigned char)c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
-}
+static bool is_plain(char c) { return (unsigned char)c >= 0x20 && c != 0x7f && c != '"' && c != '\\'; }
 
 static void print_string(samba_text *text, const char *string)
 {
@@ -149,7 +146,4 @@ samba_status samba_graph_print(const samba_graph *graph, char **result)
     return status;
 }
 
-void samba_text_free(samba_context *context, char *text)
-{
-    samba_strfree(context, text);
-}
+void samba_text_free(samba_context *context, char *text) { samba_strfree(context, text); }

@@ -6,10 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static samba_value none_of(samba_graph *graph)
-{
-    return samba_trace_value(graph, SAMBA_NONE);
-}
+static samba_value none_of(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
 
 /* What weights and biases of Linear and Conv2d start from: kaiming_uniform with a = sqrt(5) comes to this. */
 static samba_initializer uniform_within(double fan_in)

@@ -74,7 +74,4 @@ samba_value samba_cross_entropy_with(samba_value logits, samba_value label, cons
     return samba_trace_value(graph, o->reduction == SAMBA_NO_REDUCTION ? samba_emit_reshape(graph, loss, t.rank, t.shape) : loss);
 }
 
-samba_value samba_cross_entropy(samba_value logits, samba_value label)
-{
-    return samba_cross_entropy_with(logits, label, NULL);
-}
+samba_value samba_cross_entropy(samba_value logits, samba_value label) { return samba_cross_entropy_with(logits, label, NULL); }

@@ -5,10 +5,7 @@
  * float32. */
 #include "trace/trace.h"
 
-static samba_promotion promotion_of(const samba_node *node)
-{
-    return node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED;
-}
+static samba_promotion promotion_of(const samba_node *node) { return node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED; }
 
 static samba_dtype result_type(samba_value a, samba_value b)
 {
@@ -30,10 +27,7 @@ static samba_value binary(samba_op op, samba_value a, samba_value b)
     return binary_in(op, a, b, result_type(a, b));
 }
 
-samba_value samba_add(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_add, a, b);
-}
+samba_value samba_add(samba_value a, samba_value b) { return binary(SAMBA_OP_add, a, b); }
 
 samba_value samba_sub(samba_value a, samba_value b)
 {
@@ -49,10 +43,7 @@ samba_value samba_sub(samba_value a, samba_value b)
     return binary_in(SAMBA_OP_sub, a, b, result_type(a, b));
 }
 
-samba_value samba_mul(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_mul, a, b);
-}
+samba_value samba_mul(samba_value a, samba_value b) { return binary(SAMBA_OP_mul, a, b); }
 
 samba_value samba_div(samba_value a, samba_value b)
 {
@@ -63,50 +54,23 @@ samba_value samba_div(samba_value a, samba_value b)
     return binary_in(SAMBA_OP_div, a, b, samba_dtype_is_floating_point(dtype) ? dtype : SAMBA_FLOAT32);
 }
 
-samba_value samba_pow(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_pow, a, b);
-}
+samba_value samba_pow(samba_value a, samba_value b) { return binary(SAMBA_OP_pow, a, b); }
 
-samba_value samba_maximum(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_maximum, a, b);
-}
+samba_value samba_maximum(samba_value a, samba_value b) { return binary(SAMBA_OP_maximum, a, b); }
 
-samba_value samba_minimum(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_minimum, a, b);
-}
+samba_value samba_minimum(samba_value a, samba_value b) { return binary(SAMBA_OP_minimum, a, b); }
 
-samba_value samba_eq(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_eq, a, b);
-}
+samba_value samba_eq(samba_value a, samba_value b) { return binary(SAMBA_OP_eq, a, b); }
 
-samba_value samba_ne(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_ne, a, b);
-}
+samba_value samba_ne(samba_value a, samba_value b) { return binary(SAMBA_OP_ne, a, b); }
 
-samba_value samba_lt(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_lt, a, b);
-}
+samba_value samba_lt(samba_value a, samba_value b) { return binary(SAMBA_OP_lt, a, b); }
 
-samba_value samba_le(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_le, a, b);
-}
+samba_value samba_le(samba_value a, samba_value b) { return binary(SAMBA_OP_le, a, b); }
 
-samba_value samba_gt(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_gt, a, b);
-}
+samba_value samba_gt(samba_value a, samba_value b) { return binary(SAMBA_OP_gt, a, b); }
 
-samba_value samba_ge(samba_value a, samba_value b)
-{
-    return binary(SAMBA_OP_ge, a, b);
-}
+samba_value samba_ge(samba_value a, samba_value b) { return binary(SAMBA_OP_ge, a, b); }
 
 samba_value samba_where(samba_value condition, samba_value a, samba_value b)
 {
@@ -137,15 +101,9 @@ static samba_value binary_number(samba_op op, samba_value a, double b)
     return a.index == SAMBA_NONE ? a : samba_trace_value(a.graph, samba_emit_scalar(a.graph, op, a.index, b));
 }
 
-samba_value samba_add_scalar(samba_value a, double b)
-{
-    return binary_number(SAMBA_OP_add, a, b);
-}
+samba_value samba_add_scalar(samba_value a, double b) { return binary_number(SAMBA_OP_add, a, b); }
 
-samba_value samba_mul_scalar(samba_value a, double b)
-{
-    return binary_number(SAMBA_OP_mul, a, b);
-}
+samba_value samba_mul_scalar(samba_value a, double b) { return binary_number(SAMBA_OP_mul, a, b); }
 
 samba_value samba_pow_scalar(samba_value a, double b)
 {
@@ -176,70 +134,31 @@ static samba_value unary_floating(samba_op op, samba_value a)
     return samba_trace_value(graph, samba_emit1(graph, op, a.index));
 }
 
-samba_value samba_neg(samba_value a)
-{
-    return unary(SAMBA_OP_neg, a);
-}
+samba_value samba_neg(samba_value a) { return unary(SAMBA_OP_neg, a); }
 
-samba_value samba_abs(samba_value a)
-{
-    return unary(SAMBA_OP_abs, a);
-}
+samba_value samba_abs(samba_value a) { return unary(SAMBA_OP_abs, a); }
 
-samba_value samba_relu(samba_value a)
-{
-    return unary(SAMBA_OP_relu, a);
-}
+samba_value samba_relu(samba_value a) { return unary(SAMBA_OP_relu, a); }
 
-samba_value samba_exp(samba_value a)
-{
-    return unary_floating(SAMBA_OP_exp, a);
-}
+samba_value samba_exp(samba_value a) { return unary_floating(SAMBA_OP_exp, a); }
 
-samba_value samba_log(samba_value a)
-{
-    return unary_floating(SAMBA_OP_log, a);
-}
+samba_value samba_log(samba_value a) { return unary_floating(SAMBA_OP_log, a); }
 
-samba_value samba_sqrt(samba_value a)
-{
-    return unary_floating(SAMBA_OP_sqrt, a);
-}
+samba_value samba_sqrt(samba_value a) { return unary_floating(SAMBA_OP_sqrt, a); }
 
-samba_value samba_rsqrt(samba_value a)
-{
-    return unary_floating(SAMBA_OP_rsqrt, a);
-}
+samba_value samba_rsqrt(samba_value a) { return unary_floating(SAMBA_OP_rsqrt, a); }
 
-samba_value samba_reciprocal(samba_value a)
-{
-    return unary_floating(SAMBA_OP_reciprocal, a);
-}
+samba_value samba_reciprocal(samba_value a) { return unary_floating(SAMBA_OP_reciprocal, a); }
 
-samba_value samba_tanh(samba_value a)
-{
-    return unary_floating(SAMBA_OP_tanh, a);
-}
+samba_value samba_tanh(samba_value a) { return unary_floating(SAMBA_OP_tanh, a); }
 
-samba_value samba_sigmoid(samba_value a)
-{
-    return unary_floating(SAMBA_OP_sigmoid, a);
-}
+samba_value samba_sigmoid(samba_value a) { return unary_floating(SAMBA_OP_sigmoid, a); }
 
-samba_value samba_erf(samba_value a)
-{
-    return unary_floating(SAMBA_OP_erf, a);
-}
+samba_value samba_erf(samba_value a) { return unary_floating(SAMBA_OP_erf, a); }
 
-samba_value samba_gelu(samba_value a) /* of integers an error, as in PyTorch */
-{
-    return unary(SAMBA_OP_gelu, a);
-}
+samba_value samba_gelu(samba_value a) /* of integers an error, as in PyTorch */ { return unary(SAMBA_OP_gelu, a); }
 
-samba_value samba_gelu_tanh(samba_value a)
-{
-    return unary(SAMBA_OP_gelu_tanh, a);
-}
+samba_value samba_gelu_tanh(samba_value a) { return unary(SAMBA_OP_gelu_tanh, a); }
 
 samba_value samba_cast(samba_value a, samba_dtype dtype)
 {

@@ -126,12 +126,6 @@ static samba_value along(samba_op op, samba_value a, int dim)
     return samba_trace_value(graph, rank == 0 ? samba_emit_reshape(graph, result, 0, NULL) : result);
 }
 
-samba_value samba_softmax(samba_value a, int dim)
-{
-    return along(SAMBA_OP_softmax, a, dim);
-}
+samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softmax, a, dim); }
 
-samba_value samba_log_softmax(samba_value a, int dim)
-{
-    return along(SAMBA_OP_log_softmax, a, dim);
-}
+samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }

@@ -293,15 +293,9 @@ static void add_output(samba_graph *graph, samba_sink_kind kind, const char *nam
         graph, (samba_sink){.kind = kind, .phase = graph->phase, .name = index, .target = SAMBA_NONE, .value = value.index});
 }
 
-void samba_output(samba_graph *graph, const char *name, samba_value value)
-{
-    add_output(graph, SAMBA_SINK_OUTPUT, name, value);
-}
+void samba_output(samba_graph *graph, const char *name, samba_value value) { add_output(graph, SAMBA_SINK_OUTPUT, name, value); }
 
-void samba_loss(samba_graph *graph, const char *name, samba_value value)
-{
-    add_output(graph, SAMBA_SINK_LOSS, name, value);
-}
+void samba_loss(samba_graph *graph, const char *name, samba_value value) { add_output(graph, SAMBA_SINK_LOSS, name, value); }
 
 /* ---- looking at values ---- */
 

@@ -11,15 +11,9 @@
 /* True when all values are of one graph without an error; the graph then is *graph. Otherwise the error stands in it, and the
  * result of the function is samba_trace_value(*graph, SAMBA_NONE). */
 bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph);
-static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref)
-{
-    return (samba_value){graph, ref};
-}
+static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) { return (samba_value){graph, ref}; }
 /* A copy: emitting moves nodes. */
-static inline samba_node samba_trace_node(samba_value value)
-{
-    return *samba_node_at(value.graph, value.index);
-}
+static inline samba_node samba_trace_node(samba_value value) { return *samba_node_at(value.graph, value.index); }
 
 /* A dim counted from the end when negative, as 0 .. rank-1; a value of rank 0 takes 0 and -1, as PyTorch's. */
 bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Readers and writers of tensor files: what other programs write, round trips, and files that are cut, too long, damaged or hostile, which
- * must give an error with the path and never a crash or a leak. */
+ * Readers and writers of tensor files: what other programs write, round trips, and files that are cut, too long, damaged or
+ * hostile, which must give an error with the path and never a crash or a leak. */
 #include "data/data.h"
 
 #include <setjmp.h>
@@ -362,10 +362,11 @@ static void test_npy_headers(void **state)
         {"", SAMBA_ERROR_FORMAT, "no dict"},
         {"{'descr': '', 'fortran_order': False, 'shape': (4,), }", SAMBA_ERROR_UNSUPPORTED, "dtype ''"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (4,), }", SAMBA_ERROR_UNSUPPORTED, "dtype '<c8'"},
-        {"{'descr': '|u1', 'fortran_order': False, 'shape': (5,), }", SAMBA_ERROR_FORMAT, "cut short: shape (5) of uint8 is 5 bytes and 4"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (5,), }", SAMBA_ERROR_FORMAT,
+         "cut short: shape (5) of uint8 is 5 bytes and 4"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", SAMBA_ERROR_FORMAT, "too long"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", SAMBA_ERROR_FORMAT, "cut short"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4611686018427387904), }", SAMBA_ERROR_FORMAT, "cut short"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4611686018427387904), }", SAMBA_ERROR_FORMAT, "too long"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,4), }", SAMBA_ERROR_UNSUPPORTED, "rank 9"},
     };
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
@@ -429,7 +430,8 @@ static size_t make_zip(char *to, const char *const *names, int count, bool wide)
     size_t directory = (size_t)(p - to);
     for (int i = 0; i < count; i++) {
         size_t length = strlen(names[i]);
-        PUT(4, 0x02014B50), PUT(8, 45), PUT(4, 0), PUT(4, crc), PUT(4, wide ? UINT32_MAX : size), PUT(4, wide ? UINT32_MAX : size);
+        PUT(4, 0x02014B50), PUT(8, 45), PUT(4, 0), PUT(4, crc), PUT(4, wide ? UINT32_MAX : size),
+            PUT(4, wide ? UINT32_MAX : size);
         PUT(2, length), PUT(2, wide ? 36 : 0), PUT(2, 0), PUT(8, 0), PUT(4, wide ? UINT32_MAX : offsets[i]);
         memcpy(p, names[i], length);
         p += length;
@@ -483,7 +485,7 @@ static void test_zip(void **state)
     put_file(archive, size);
     assert_message(read_npz(context, path), SAMBA_ERROR_UNSUPPORTED, "(a.npy): compression method 14");
     size = make_zip(archive, (const char *[]){"a.npy"}, 1, false);
-    archive[200] ^= 1;
+    archive[100] ^= 1;
     put_file(archive, size);
     assert_message(read_npz(context, path), SAMBA_ERROR_FORMAT, "(a.npy): the checksum is wrong");
 }
@@ -602,10 +604,12 @@ static void test_writing_wrongly(void **state)
     assert_message(samba_safetensors_write(context, path, 2, both, NULL), SAMBA_ERROR_NAME, "__metadata__");
     samba_tensor_set_name(b, "\xFF\xFE");
     assert_message(samba_safetensors_write(context, path, 2, both, NULL), SAMBA_ERROR_NAME, "UTF-8");
-    assert_message(samba_safetensors_write(context, path, 1, both, (const char *[]){"k", NULL}), SAMBA_ERROR_ARGUMENT, "\"k\" has no value");
+    assert_message(samba_safetensors_write(context, path, 1, both, (const char *[]){"k", NULL}), SAMBA_ERROR_ARGUMENT,
+                   "\"k\" has no value");
     assert_message(samba_safetensors_write(context, path, 1, both, (const char *[]){"k", "1", "k", "2", NULL}), SAMBA_ERROR_NAME,
                    "\"k\" is given twice");
-    assert_message(samba_safetensors_write(context, path, 1, both, (const char *[]){"k", "\xFF", NULL}), SAMBA_ERROR_NAME, "UTF-8");
+    assert_message(samba_safetensors_write(context, path, 1, both, (const char *[]){"k", "\xFF", NULL}), SAMBA_ERROR_NAME,
+                   "UTF-8");
     samba_tensor_free(b);
     assert_int_equal(samba_tensor_empty(context, "hollow", SAMBA_FLOAT32, SHAPE(2), &b), SAMBA_OK);
     both[1] = b;
@@ -633,16 +637,20 @@ static void test_bad_safetensors(void **state)
     } cases[] = {
         {"{\"a\":" ENTRY("F32", "[2]", 0, 8) "}", SAMBA_OK, ""},
         {"{\"a\":" ENTRY("F32", "[1]", 4, 8) ",\"b\":" ENTRY("F32", "[]", 0, 4) "}   ", SAMBA_OK, ""},
-        {"{\"a\":" ENTRY("U8", "[3]", 0, 3) ",\"b\":" ENTRY("F32", "[]", 3, 7) ",\"c\":" ENTRY("I8", "[1]", 7, 8) "}", SAMBA_OK, ""},
-        {"{\"__metadata__\":{\"k\":\"v\"},\"a\":" ENTRY("F64", "[1]", 0, 8) ",\"e\":" ENTRY("F64", "[0]", 8, 8) "}", SAMBA_OK, ""},
-        {"{\"__metadata__\":{\"k\":1},\"a\":" ENTRY("F64", "[1]", 0, 8) "}", SAMBA_ERROR_FORMAT, "__metadata__ is no object of strings"},
+        {"{\"a\":" ENTRY("U8", "[3]", 0, 3) ",\"b\":" ENTRY("F32", "[]", 3, 7) ",\"c\":" ENTRY("I8", "[1]", 7, 8) "}", SAMBA_OK,
+         ""},
+        {"{\"__metadata__\":{\"k\":\"v\"},\"a\":" ENTRY("F64", "[1]", 0, 8) ",\"e\":" ENTRY("F64", "[0]", 8, 8) "}", SAMBA_OK,
+         ""},
+        {"{\"__metadata__\":{\"k\":1},\"a\":" ENTRY("F64", "[1]", 0, 8) "}", SAMBA_ERROR_FORMAT,
+         "__metadata__ is no object of strings"},
         {"{\"__metadata__\":[],\"a\":" ENTRY("F64", "[1]", 0, 8) "}", SAMBA_ERROR_FORMAT, "__metadata__ is no object"},
         {"{}", SAMBA_ERROR_FORMAT, "8 bytes follow the last tensor"},
         {"[]", SAMBA_ERROR_FORMAT, "no JSON object"},
         {"{", SAMBA_ERROR_FORMAT, "no valid JSON"},
         {"", SAMBA_ERROR_FORMAT, "no valid JSON"},
         {"{\"a\":" ENTRY("F32", "[1]", 0, 4) "}", SAMBA_ERROR_FORMAT, "4 bytes follow the last tensor"},
-        {"{\"a\":" ENTRY("F32", "[1]", 4, 8) "}", SAMBA_ERROR_FORMAT, "\"a\" begins at 4 where 0 was expected: tensors leave a gap"},
+        {"{\"a\":" ENTRY("F32", "[1]", 4, 8) "}", SAMBA_ERROR_FORMAT,
+         "\"a\" begins at 4 where 0 was expected: tensors leave a gap"},
         {"{\"a\":" ENTRY("F32", "[2]", 0, 8) ",\"b\":" ENTRY("F32", "[1]", 4, 8) "}", SAMBA_ERROR_FORMAT, "tensors overlap"},
         {"{\"a\":" ENTRY("F32", "[2]", 0, 8) ",\"b\":" ENTRY("F32", "[2]", 0, 8) "}", SAMBA_ERROR_FORMAT, "tensors overlap"},
         {"{\"a\":" ENTRY("F32", "[3]", 0, 8) "}", SAMBA_ERROR_FORMAT, "shape (3) and dtype float32 does not take its 8 bytes"},
@@ -663,8 +671,10 @@ static void test_bad_safetensors(void **state)
         {"{\"a\":7}", SAMBA_ERROR_FORMAT, "no dtype"},
         {"{\"\":" ENTRY("F32", "[2]", 0, 8) "}", SAMBA_ERROR_FORMAT, "empty name"},
         {"{\"a\":" ENTRY("F32", "[2]", 0, 8) ",\"a\":" ENTRY("F32", "[2]", 0, 8) "}", SAMBA_ERROR_FORMAT, "duplicate"},
-        {"{\"a\":" ENTRY("F64", "[1]", 0, 8) ",\"e\":" ENTRY("F64", "[0,4611686018427387904]", 8, 8) "}", SAMBA_ERROR_FORMAT, "does not take"},
-        {"{\"a\":" ENTRY("F64", "[1]", 0, 8) ",\"e\":" ENTRY("F64", "[0,1152921504606846976]", 8, 8) "}", SAMBA_ERROR_FORMAT, "2^62"},
+        {"{\"a\":" ENTRY("F64", "[1]", 0, 8) ",\"e\":" ENTRY("F64", "[0,4611686018427387904]", 8, 8) "}", SAMBA_ERROR_FORMAT,
+         "2^62"},
+        {"{\"a\":" ENTRY("F64", "[1]", 0, 8) ",\"e\":" ENTRY("F64", "[0,1152921504606846976]", 8, 8) "}", SAMBA_ERROR_FORMAT,
+         "2^62"},
     };
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
         char file[512] = {0};

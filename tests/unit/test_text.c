@@ -72,10 +72,25 @@ static void other_reals(void **state)
         const char *text;
         bool good;
         double value;
-    } cases[] = {{"1.", true, 1},       {".5", true, 0.5},      {"+2.50", true, 2.5}, {"1e2", true, 100},        {"1.5e-1", true, 0.15},
-                 {"1e-99999999", true, 0}, {"", false, 0},      {".", false, 0},      {"-", false, 0},           {"1e", false, 0},
-                 {"1e+", false, 0},     {"1e999", false, 0},    {"0x10", false, 0},   {"1,5", false, 0},         {"1 ", false, 0},
-                 {"infinity", false, 0}, {"1e99999999999999999999", false, 0}, {"--1", false, 0}, {"1.2.3", false, 0}};
+    } cases[] = {{"1.", true, 1},
+                 {".5", true, 0.5},
+                 {"+2.50", true, 2.5},
+                 {"1e2", true, 100},
+                 {"1.5e-1", true, 0.15},
+                 {"1e-99999999", true, 0},
+                 {"", false, 0},
+                 {".", false, 0},
+                 {"-", false, 0},
+                 {"1e", false, 0},
+                 {"1e+", false, 0},
+                 {"1e999", false, 0},
+                 {"0x10", false, 0},
+                 {"1,5", false, 0},
+                 {"1 ", false, 0},
+                 {"infinity", false, 0},
+                 {"1e99999999999999999999", false, 0},
+                 {"--1", false, 0},
+                 {"1.2.3", false, 0}};
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
         double value = -1;
         assert_int_equal(samba_real_parse(cases[i].text, (int64_t)strlen(cases[i].text), &value), cases[i].good);
@@ -138,7 +153,8 @@ static samba_graph *rich_graph(samba_context *context)
     add_input(g, "image", SAMBA_FLOAT32, 4, (int64_t[]){2, 1, 8, 8});
     add_input(g, "label", SAMBA_INT64, 1, (int64_t[]){2});
     samba_scope_push(g, "f\xc3\xbcr \x01\x7f\"x\"\\");
-    samba_value x = samba_conv2d(samba_input(g, "image"), "conv1", 3, (int64_t[]){3, 3}, &(samba_conv2d_options){.padding = {1, 1}});
+    samba_value x =
+        samba_conv2d(samba_input(g, "image"), "conv1", 3, (int64_t[]){3, 3}, &(samba_conv2d_options){.padding = {1, 1}});
     x = samba_avg_pool2d(samba_max_pool2d(samba_relu(x), (int64_t[]){2, 2}, NULL), (int64_t[]){2, 2}, NULL);
     samba_scope_pop(g);
     x = samba_dropout(samba_layer_norm(samba_flatten(x, 1, -1), "norm"), "drop", 0.1);
@@ -147,7 +163,8 @@ static samba_graph *rich_graph(samba_context *context)
     x = samba_softmax(samba_concat(2, (samba_value[]){parts[1], parts[0]}, 1), -1);
     x = samba_add(x, samba_mean(samba_embedding(samba_input(g, "label"), "words", 7, 6), 1, (int[]){0}, true));
     x = samba_add(x, samba_cast(samba_arange(g, 6, SAMBA_INT32), SAMBA_FLOAT32));
-    x = samba_where(samba_lt(x, samba_constant(g, INFINITY, SAMBA_FLOAT32, 1, (int64_t[]){6})), x, samba_constant(g, NAN, SAMBA_FLOAT32, 0, NULL));
+    x = samba_where(samba_lt(x, samba_constant(g, INFINITY, SAMBA_FLOAT32, 1, (int64_t[]){6})), x,
+                    samba_constant(g, NAN, SAMBA_FLOAT32, 0, NULL));
     samba_output(g, "logits", x);
     samba_loss(g, "loss", samba_cross_entropy(x, samba_input(g, "label")));
     g->phase = SAMBA_OPT;
@@ -273,7 +290,8 @@ static void bad_texts(void **state)
         {"G\n%0 = input name=\"x\" dtype=float32 shape=[-1] : float32[-1]", "line 2: input: "},
         {"G\n%0 = input name=\"x\" dtype=float32 shape=[9223372036854775807] : float32[9223372036854775807]", "2^62"},
         {"G\n%0 = input name=\"\" dtype=float32 shape=[] : float32[]", "needs a name"},
-        {"G\n%0 = input name=\"x\" dtype=float32 shape=[2] : float32[3]", "input gives float32(2) here, but float32(3) is written"},
+        {"G\n%0 = input name=\"x\" dtype=float32 shape=[2] : float32[3]",
+         "input gives float32(2) here, but float32(3) is written"},
         {"G\n%0 = constant dtype=float32 shape=[] value=1,5", "expected ':'"},
         {"G\n%0 = constant dtype=float32 shape=[] value=x", "expected a real number, found 'x'"},
         {"X\n%1 = exp %0 : float32[2]", "expected '@' and a phase"},
@@ -385,9 +403,9 @@ static void refused_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reals_read_back),     cmocka_unit_test(other_reals),   cmocka_unit_test(locale_does_not_matter),
-        cmocka_unit_test(a_rich_graph),        cmocka_unit_test(random_graphs), cmocka_unit_test(spaces_and_comments),
-        cmocka_unit_test(bad_texts),           cmocka_unit_test(damaged_texts), cmocka_unit_test(refused_allocations),
+        cmocka_unit_test(reals_read_back), cmocka_unit_test(other_reals),   cmocka_unit_test(locale_does_not_matter),
+        cmocka_unit_test(a_rich_graph),    cmocka_unit_test(random_graphs), cmocka_unit_test(spaces_and_comments),
+        cmocka_unit_test(bad_texts),       cmocka_unit_test(damaged_texts), cmocka_unit_test(refused_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

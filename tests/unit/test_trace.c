@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tracing: parameters' names, shapes and initializers, scopes, promotion, shapes of every function as in PyTorch, values of the composites
- * against plain loops (through the reference evaluation), and what each wrong call leaves in the graph. */
+ * Tracing: parameters' names, shapes and initializers, scopes, promotion, shapes of every function as in PyTorch, values of the
+ * composites against plain loops (through the reference evaluation), and what each wrong call leaves in the graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,10 @@
 #include "ops/ops.h"
 #include <math.h>
 
-#define DIMS(...) SAMBA_COUNT(((int[]){__VA_ARGS__})), (int[]){__VA_ARGS__}
-#define SHAPE(...) SAMBA_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                                \
+    SAMBA_COUNT(((int[]){__VA_ARGS__})), (int[]) { __VA_ARGS__ }
+#define SHAPE(...)                                                                                                               \
+    SAMBA_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
 
 typedef struct fixture {
     samba_context *context;
@@ -79,8 +81,8 @@ static void expect_failure(samba_graph *graph, samba_status status, const char *
                  samba_error_message(graph->context), samba_status_name(status), words);
 }
 
-static void expect_parameter(samba_graph *g, const char *name, int rank, const int64_t *shape, samba_initializer_kind kind, double a,
-                             double b)
+static void expect_parameter(samba_graph *g, const char *name, int rank, const int64_t *shape, samba_initializer_kind kind,
+                             double a, double b)
 {
     samba_ref ref = samba_graph_leaf(g, name);
     if (ref == SAMBA_NONE)
@@ -148,7 +150,8 @@ static void a_second_call_shares(void **state)
     samba_parameter(g, "fc.weight", SAMBA_FLOAT32, SHAPE(4, 4), (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
     expect_parameter(g, "fc.weight", SHAPE(4, 4), SAMBA_INIT_UNIFORM, -0.5, 0.5);
     samba_linear(x, "fc", 5);
-    expect_failure(g, SAMBA_ERROR_NAME, "parameter at fc: the name \"fc.weight\" is taken: parameter float32(4, 4) was made first");
+    expect_failure(g, SAMBA_ERROR_NAME,
+                   "parameter at fc: the name \"fc.weight\" is taken: parameter float32(4, 4) was made first");
 }
 
 static void dropout_has_its_own_rate_and_seed(void **state)
@@ -176,7 +179,8 @@ static void dropout_has_its_own_rate_and_seed(void **state)
 static void promotion(void **state)
 {
     samba_graph *g = ((fixture *)*state)->graph;
-    samba_value f32 = floats(g, SHAPE(3)), i64 = make_input(g, "i64", SAMBA_INT64, SHAPE(3)), i32 = make_input(g, "i32", SAMBA_INT32, SHAPE(3));
+    samba_value f32 = floats(g, SHAPE(3)), i64 = make_input(g, "i64", SAMBA_INT64, SHAPE(3)),
+                i32 = make_input(g, "i32", SAMBA_INT32, SHAPE(3));
     samba_value bf16 = make_input(g, "bf16", SAMBA_BFLOAT16, SHAPE(3)), f16 = make_input(g, "f16", SAMBA_FLOAT16, SHAPE(3));
     samba_value yes = make_input(g, "bool", SAMBA_BOOL, SHAPE(3)), u8 = make_input(g, "u8", SAMBA_UINT8, SHAPE(3));
     samba_value scalar64 = make_input(g, "scalar64", SAMBA_FLOAT64, 0, NULL);
@@ -271,7 +275,8 @@ static void shapes(void **state)
     expect_type(samba_log_softmax(scalar, -1), SAMBA_FLOAT32, 0, NULL);
     samba_value image = floats(g, SHAPE(2, 3, 9, 7));
     expect_type(samba_max_pool2d(image, (int64_t[]){2, 3}, NULL), SAMBA_FLOAT32, SHAPE(2, 3, 4, 2));
-    expect_type(samba_avg_pool2d(image, (int64_t[]){3, 3}, &(samba_pool2d_options){.stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
+    expect_type(samba_avg_pool2d(image, (int64_t[]){3, 3},
+                                 &(samba_pool2d_options){.stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
                 SAMBA_FLOAT32, SHAPE(2, 3, 5, 4));
     expect_type(samba_constant(g, 2, SAMBA_INT32, SHAPE(2, 0)), SAMBA_INT32, SHAPE(2, 0));
     expect_type(samba_arange(g, 5, SAMBA_INT64), SAMBA_INT64, SHAPE(5));
@@ -322,8 +327,8 @@ static void evaluate(samba_graph *g, const double *x, const int64_t *label, int6
         fail_msg("%s", samba_error_message(g->context));
     assert_int_equal(result.numel, count);
     for (int64_t k = 0; k < count; k++)
-        assert_float_equal(samba_load_double(result.dtype, (char *)result.data + (size_t)k * samba_dtype_size(result.dtype)), expected[k],
-                           1e-9);
+        assert_float_equal(samba_load_double(result.dtype, (char *)result.data + (size_t)k * samba_dtype_size(result.dtype)),
+                           expected[k], 1e-9);
     samba_arena_free(&arena);
 }
 
@@ -335,7 +340,8 @@ static samba_graph *value_graph(samba_context *context, int rank, const int64_t 
     return g;
 }
 
-static void expect_result(samba_graph *g, samba_value value, const double *x, const int64_t *label, int64_t count, const double *expected)
+static void expect_result(samba_graph *g, samba_value value, const double *x, const int64_t *label, int64_t count,
+                          const double *expected)
 {
     samba_output(g, "result", value);
     if (samba_graph_status(g) != SAMBA_OK)
@@ -352,9 +358,11 @@ static void values(void **state)
     samba_graph *g = value_graph(context, SHAPE(2, 3), &x);
     expect_result(g, samba_mean(x, DIMS(1), false), six, NULL, 2, (double[]){2, 5});
     g = value_graph(context, SHAPE(2, 3), &x);
-    expect_result(g, samba_matmul(x, samba_cast(samba_arange(g, 3, SAMBA_INT32), SAMBA_FLOAT64)), six, NULL, 2, (double[]){8, 17});
+    expect_result(g, samba_matmul(x, samba_cast(samba_arange(g, 3, SAMBA_INT32), SAMBA_FLOAT64)), six, NULL, 2,
+                  (double[]){8, 17});
     g = value_graph(context, SHAPE(2, 3), &x);
-    expect_result(g, samba_matmul(samba_cast(samba_arange(g, 2, SAMBA_INT32), SAMBA_FLOAT64), x), six, NULL, 3, (double[]){4, 5, 6});
+    expect_result(g, samba_matmul(samba_cast(samba_arange(g, 2, SAMBA_INT32), SAMBA_FLOAT64), x), six, NULL, 3,
+                  (double[]){4, 5, 6});
     g = value_graph(context, SHAPE(2, 3), &x);
     expect_result(g, samba_slice(x, -1, -1, -4, 1), six, NULL, 0, six);
     g = value_graph(context, SHAPE(2, 3), &x);
@@ -419,10 +427,12 @@ static void cross_entropy_shapes(void **state)
 
 static void wrong_call(samba_graph *g, samba_graph *other, int which)
 {
-    samba_value x = floats(g, SHAPE(2, 3)), ints = make_input(g, "ints", SAMBA_INT64, SHAPE(2)), yes = make_input(g, "yes", SAMBA_BOOL, SHAPE(2, 3));
+    samba_value x = floats(g, SHAPE(2, 3)), ints = make_input(g, "ints", SAMBA_INT64, SHAPE(2)),
+                yes = make_input(g, "yes", SAMBA_BOOL, SHAPE(2, 3));
     samba_value elsewhere = floats(other, SHAPE(2, 3)), nothing = {0}, scalar = floats(g, 0, NULL), parts[2];
     samba_cross_entropy_options options = samba_cross_entropy_defaults();
     options.label_smoothing = 2;
+    /* clang-format off */
     switch (which) {
     case 0: samba_add(x, elsewhere); break;
     case 1: samba_add(nothing, x); break;
@@ -485,6 +495,7 @@ static void wrong_call(samba_graph *g, samba_graph *other, int which)
     case 58: samba_amax(floats(g, SHAPE(0, 2)), DIMS(0), false); break;
     default: fail();
     }
+    /* clang-format on */
 }
 
 static const struct {

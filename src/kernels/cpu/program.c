@@ -100,6 +100,8 @@ static void resolve_registers(builder *b)
             d->wide = 0;
             d->direct = -1;
         }
+        if (d->extent == SAMBA_ROW && instruction->op != SAMBA_TILE_load)
+            d->direct = -1; /* blocks side by side share their rows, so only a STORE, at column 0, may write them */
         if (instruction->op == SAMBA_TILE_block) {
             d->block = 1;
             program->block_size = d->size;

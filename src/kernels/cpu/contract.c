@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contractions: one road for linear, matmul, batched matmul and convolution with both its gradients. contract_plan.c has chosen the blocks;
+ * here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a plane, or packed
+ * (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while they are hot and does all
+ * that is stored. Nothing but scratch is written here.
+ *
+ * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns first: its m is
+ * our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
+#include "kernels/cpu/contract_plan.h"
+#include <limits.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <libxsmm.h>
+#endif
+
+typedef union block_kernel {
+    void (*f32)(const float *b, const float *a, float *c, ...);
+    void (*f64)(const double *b, const double *a, double *c, ...);
+} block_kernel;
+
+typedef struct contraction {
+    const samba_tile_program *program;
+    const samba_kernels *kernels;
+    const samba_blocks *blocks;
+    samba_contract_plan plan;
+    samba_contract contract;
+    int64_t m, size; /* rows of a batch element; bytes of a sum */
+    block_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step]; NULL: plain */
+    int64_t *row_table, *vector_table; /* k steps of a packed side, for the offsets kernel */
+    int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at;
+} contraction;
+
+/* ---- one block ---- */
+
+static void integer_block(const int64_t *a, int64_t lda, const int64_t *b, int64_t ldb, int64_t *c, int64_t ldc, int64_t rows, int64_t cols,
+                          int64_t k, bool first)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        if (first)
+            memset(c + i * ldc, 0, (size_t)cols * sizeof *c);
+        for (int64_t l = 0; l < k; l++)
+            for (int64_t j = 0; j < cols; j++) /* wraps as PyTorch's does */
+                c[i * ldc + j] = (int64_t)((uint64_t)c[i * ldc + j] + (uint64_t)a[i * lda + l] * (uint64_t)b[l * ldb + j]);
+    }
+}
+
+static void multiply(const contraction *c, const char *row, int64_t rows, const char *vector, int64_t cols, int64_t depth, char *sums,
+                     bool first)
+{
+    const samba_contract_plan *plan = &c->plan;
+    int64_t ld = plan->sums_ld;
+    bool wide = c->size == 8;
+    switch (plan->way) {
+    case SAMBA_WAY_DENSE: {
+        const samba_source *r = &plan->row, *v = &plan->vector;
+        block_kernel kernel = c->made[rows < r->own.width][cols < v->own.width][depth < r->inner.width][first];
+        if (wide && kernel.f64)
+            kernel.f64((const double *)vector, (const double *)row, (double *)sums);
+        else if (!wide && kernel.f32)
+            kernel.f32((const float *)vector, (const float *)row, (float *)sums);
+        else if (wide)
+            c->kernels->block_f64((const double *)row, plan->row_ld, plan->row_step, (const double *)vector, plan->vector_ld,
+                                  (double *)sums, ld, rows, cols, depth, first);
+        else
+            c->kernels->block_f32((const float *)row, plan->row_ld, plan->row_step, (const float *)vector, plan->vector_ld,
+                                  (float *)sums, ld, rows, cols, depth, first);
+        break;
+    }
+    case SAMBA_WAY_OFFSETS:
+        c->blocks->offsets[wide](row, plan->row_ld, plan->row_packed ? c->row_table : plan->row.inner_axis.offset, vector,
+                                 plan->vector_packed ? c->vector_table : plan->vector.inner_axis.offset, sums, ld, rows, cols, depth,
+                                 first);
+        break;
+    case SAMBA_WAY_DOT:
+        c->blocks->dot[wide](row, plan->row_ld, vector, plan->vector_ld, sums, ld, rows, cols, depth, first);
+        break;
+    case SAMBA_WAY_INTEGER:
+        integer_block((const int64_t *)row, plan->row_ld, (const int64_t *)vector, plan->vector_ld, (int64_t *)sums, ld, rows, cols,
+                      depth, first);
+        break;
+    }
+}
+
+/* ---- one unit ---- */
+
+typedef struct unit_place {
+    int64_t batch, row0, row1, vector0, vector1; /* blocks */
+    int64_t row_first, rows, vector_first, cols; /* elements of their sides */
+} unit_place;
+
+static unit_place place_unit(const contraction *c, int64_t unit)
+{
+    const samba_contract_plan *plan = &c->plan;
+    int64_t row = unit % plan->row_units, vector = unit / plan->row_units % plan->vector_units;
+    unit_place at = {.batch = unit / plan->row_units / plan->vector_units, .row0 = row * plan->row_group,
+                     .vector0 = vector * plan->vector_group};
+    at.row1 = at.row0 + plan->row_group < plan->row.own.blocks ? at.row0 + plan->row_group : plan->row.own.blocks;
+    at.vector1 = at.vector0 + plan->vector_group < plan->vector.own.blocks ? at.vector0 + plan->vector_group : plan->vector.own.blocks;
+    samba_place first = samba_split_place(&plan->row.own, at.row0), last = samba_split_place(&plan->row.own, at.row1 - 1);
+    at.row_first = first.first;
+    at.rows = last.first + last.width - first.first;
+    first = samba_split_place(&plan->vector.own, at.vector0);
+    last = samba_split_place(&plan->vector.own, at.vector1 - 1);
+    at.vector_first = first.first;
+    at.cols = last.first + last.width - first.first;
+    return at;
+}
+
+static void batch_offsets(const contraction *c, int64_t batch, int64_t *row, int64_t *vector)
+{
+    *row = *vector = 0;
+    for (int i = c->contract.batch_rank - 1; i >= 0; i--) {
+        int64_t index = batch % c->contract.batch[i];
+        *row += index * c->plan.row.factor.batch[i];
+        *vector += index * c->plan.vector.factor.batch[i];
+        batch /= c->contract.batch[i];
+    }
+}
+
+/* Sums of the unit over k steps [step0, step1). Row blocks of a step are readied with its first vector block and kept for the others. */
+static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, char *sums, char *scratch)
+{
+    const samba_contract_plan *plan = &c->plan;
+    const samba_source *row = &plan->row, *vector = &plan->vector;
+    const char *ready[SAMBA_CONTRACT_GROUP];
+    int64_t row_offset, vector_offset;
+    if (step0 == step1)
+        memset(sums, 0, (size_t)plan->sums_bytes);
+    batch_offsets(c, at->batch, &row_offset, &vector_offset);
+    for (int64_t step = step0; step < step1; step++) {
+        samba_place k = samba_split_place(&row->inner, step);
+        for (int64_t j = at->vector0; j < at->vector1; j++) {
+            samba_place v = samba_split_place(&vector->own, j);
+            const char *b = samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
+            int64_t cols = plan->view ? vector->own_axis.offset[v.width - 1] + 1 : v.width;
+            if (plan->vector_packed) {
+                samba_pack(vector, b, &vector->inner_axis, k.width, &vector->own_axis, v.width, scratch + c->vector_pack_at,
+                           plan->vector_pack_ld);
+                b = scratch + c->vector_pack_at;
+            }
+            for (int64_t i = at->row0; i < at->row1; i++) {
+                samba_place r = samba_split_place(&row->own, i);
+                int64_t slot = i - at->row0;
+                if (j == at->vector0) {
+                    ready[slot] = samba_source_at(row, row_offset, &r, &k,
+                                                  scratch + c->row_plane_at + (plan->row_packed ? 0 : slot * row->plane_bytes));
+                    if (plan->row_packed) {
+                        char *packed = scratch + c->row_pack_at + slot * plan->row_pack_bytes;
+                        samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, packed, plan->row_pack_ld);
+                        ready[slot] = packed;
+                    }
+                }
+                multiply(c, ready[slot], r.width, b, cols, k.width,
+                         sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size, step == step0);
+            }
+        }
+    }
+}
+
+/* Drops the columns that lie in the gaps of a view; rows move up to each other. */
+static void close_gaps(const contraction *c, const unit_place *at, char *sums)
+{
+    const samba_axis *axis = &c->plan.vector.own_axis;
+    for (int64_t i = 0; i < at->rows; i++)
+        for (int64_t j = 0; j < at->cols; j += axis->run) {
+            int64_t n = at->cols - j < axis->run ? at->cols - j : axis->run;
+            memmove(sums + (i * at->cols + j) * c->size, sums + (i * c->plan.sums_ld + axis->offset[j]) * c->size, (size_t)(n * c->size));
+        }
+}
+
+static void finish_unit(const contraction *c, const unit_place *at, char *sums, char *scratch)
+{
+    const samba_contract_plan *plan = &c->plan;
+    int64_t ld = plan->sums_ld;
+    if (plan->view) {
+        close_gaps(c, at, sums);
+        ld = at->cols;
+    }
+    if (!plan->swapped) {
+        for (int64_t i = at->row0; i < at->row1; i++) {
+            samba_place r = samba_split_place(&plan->row.own, i);
+            samba_tile_region(c->program, scratch, at->batch * c->m + r.first, r.width, at->vector_first, at->cols,
+                              sums + (r.first - at->row_first) * ld * c->size, ld);
+        }
+        return;
+    }
+    for (int64_t j = at->vector0; j < at->vector1; j++) {
+        samba_place v = samba_split_place(&plan->vector.own, j);
+        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(
+            scratch + c->turn_at, at->rows, sums + (v.first - at->vector_first) * c->size, ld, at->rows, v.width);
+        samba_tile_region(c->program, scratch, at->batch * c->m + v.first, v.width, at->row_first, at->rows, scratch + c->turn_at,
+                          at->rows);
+    }
+}
+
+/* Partial sums of a unit's slices, first to last, into the first. */
+static void combine_slices(const contraction *c, char *sums)
+{
+    int64_t count = c->plan.sums_bytes / c->size;
+    const samba_kernels *kernels = c->kernels;
+    for (int64_t slice = 1; slice < c->plan.slices; slice++)
+        kernels->map[SAMBA_TILE_add][c->contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
+}
+
+/* Phases: all sums and, without slices, the epilogue; with slices, combining and the epilogue; where the epilogue collects, finishing. */
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const contraction *c = (const contraction *)state;
+    const samba_contract_plan *plan = &c->plan;
+    char *own = scratch + c->shared_bytes + thread * c->thread_bytes;
+    bool sliced = plan->slices > 1;
+    if (phase == 1 + sliced) {
+        if (thread == 0)
+            samba_tile_finish(c->program, scratch + c->shared_bytes, c->thread_bytes, threads);
+        return;
+    }
+    if (phase == sliced)
+        samba_tile_begin(c->program, own);
+    if (phase == 1) {
+        for (int64_t unit = thread * plan->units / threads; unit < (thread + 1) * plan->units / threads; unit++) {
+            unit_place at = place_unit(c, unit);
+            char *sums = scratch + unit * plan->slices * plan->sums_bytes;
+            combine_slices(c, sums);
+            finish_unit(c, &at, sums, own);
+        }
+        return;
+    }
+    int64_t jobs = plan->units * plan->slices, steps = plan->row.inner.blocks;
+    for (int64_t job = thread * jobs / threads; job < (thread + 1) * jobs / threads; job++) {
+        unit_place at = place_unit(c, job / plan->slices);
+        int64_t slice = job % plan->slices;
+        char *sums = sliced ? scratch + job * plan->sums_bytes : own + c->sums_at;
+        sum_unit(c, &at, slice * steps / plan->slices, (slice + 1) * steps / plan->slices, sums, own);
+        if (!sliced)
+            finish_unit(c, &at, sums, own);
+    }
+}
+
+/* ---- preparing ---- */
+
+static int64_t product(int rank, const int64_t *size)
+{
+    int64_t total = 1;
+    for (int i = 0; i < rank; i++)
+        total *= size[i];
+    return total;
+}
+
+#if defined(__x86_64__)
+static block_kernel make_kernel(const contraction *c, int64_t rows, int64_t cols, int64_t depth, bool first)
+{
+    const samba_contract_plan *plan = &c->plan;
+    block_kernel kernel = {NULL};
+    bool turned = plan->row_step != 1 && depth > 1;
+    int64_t vector_ld = depth == 1 ? cols : plan->vector_ld, row_ld = turned ? plan->row_step : rows == 1 ? depth : plan->row_ld;
+    if (vector_ld < cols || row_ld < (turned ? rows : depth) || (turned && rows > 1 && plan->row_ld != 1) || vector_ld > INT_MAX / 8 ||
+        row_ld > INT_MAX / 8 || plan->sums_ld > INT_MAX / 8)
+        return kernel;
+    int lda = (int)vector_ld, ldb = (int)row_ld, ldc = (int)plan->sums_ld, flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
+    if (c->size == 4) {
+        float alpha = 1, beta = first ? 0 : 1;
+        kernel.f32 = libxsmm_smmdispatch((int)cols, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+    } else {
+        double alpha = 1, beta = first ? 0 : 1;
+        kernel.f64 = libxsmm_dmmdispatch((int)cols, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+    }
+    return kernel;
+}
+
+/* The width of a split's narrower blocks; 0 where all are alike. */
+static int64_t narrower(const samba_split *split)
+{
+    int64_t left = split->step ? split->size[split->cut] % split->step : 0;
+    return left * split->inner;
+}
+
+static void make_kernels(contraction *c)
+{
+    const samba_contract_plan *plan = &c->plan;
+    const samba_split *row = &plan->row.own, *vector = &plan->vector.own, *inner = &plan->row.inner;
+    for (int i = 0; i < 16; i++) {
+        int64_t rows = i & 8 ? narrower(row) : row->width, cols = i & 4 ? narrower(vector) : vector->width;
+        int64_t depth = i & 2 ? narrower(inner) : inner->width;
+        if (rows && cols && depth)
+            c->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1] = make_kernel(c, rows, cols, depth, i & 1);
+    }
+}
+#endif
+
+static const samba_blocks *blocks_for(samba_isa isa)
+{
+#if defined(__x86_64__)
+    if (isa == SAMBA_ISA_AVX512)
+        return &samba_blocks_avx512;
+    if (isa == SAMBA_ISA_AVX2)
+        return &samba_blocks_avx2;
+#endif
+    (void)isa;
+    return &samba_blocks_generic;
+}
+
+static samba_status fill_table(samba_arena *arena, int64_t count, int64_t step, int64_t **table)
+{
+    *table = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
+    if (!*table)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        (*table)[i] = i * step;
+    return SAMBA_OK;
+}
+
+static samba_status make_tables(contraction *c, samba_arena *arena)
+{
+    samba_contract_plan *plan = &c->plan;
+    SAMBA_TRY(samba_source_tables(&plan->row, arena));
+    SAMBA_TRY(samba_source_tables(&plan->vector, arena));
+    if (plan->way != SAMBA_WAY_OFFSETS)
+        return SAMBA_OK;
+    SAMBA_TRY(fill_table(arena, plan->row.inner.width, 1, &c->row_table));
+    return fill_table(arena, plan->row.inner.width, plan->vector_pack_ld, &c->vector_table);
+}
+
+static samba_status check_operands(const samba_prepare *prepare, const samba_stage *stage)
+{
+    const samba_contract *contract = &stage->contract;
+    const int32_t dtypes[2] = {contract->a.dtype, contract->b.dtype};
+    for (int i = 0; i < 2; i++)
+        if ((int32_t)samba_class_of((samba_dtype)dtypes[i]) != contract->class_)
+            return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "%s: operand %d of a contraction is %s, which its sums cannot take",
+                              stage->name, i, samba_dtype_name((samba_dtype)dtypes[i]));
+    return SAMBA_OK;
+}
+
+static void lay_out_scratch(contraction *c, int64_t tile_bytes)
+{
+    const samba_contract_plan *plan = &c->plan;
+    int64_t at = (tile_bytes + 63) / 64 * 64;
+    c->sums_at = at;
+    at += plan->slices > 1 ? 0 : plan->sums_bytes;
+    c->row_pack_at = at;
+    at += plan->row_pack_bytes * plan->row_group;
+    c->vector_pack_at = at;
+    at += plan->vector_pack_bytes;
+    c->row_plane_at = at;
+    at += plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
+    c->vector_plane_at = at;
+    at += plan->vector.plane_bytes;
+    c->turn_at = at;
+    c->thread_bytes = at + plan->turn_bytes;
+    c->shared_bytes = plan->slices > 1 ? plan->units * plan->slices * plan->sums_bytes : 0;
+}
+
+samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    contraction *c = (contraction *)samba_arena_alloc(prepare->arena, sizeof *c);
+    if (!c)
+        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(check_operands(prepare, stage));
+    SAMBA_TRY(samba_tile_program_new(prepare, stage, &c->program));
+    samba_contract_problem problem = {.contract = stage->contract, .kernels = prepare->kernels, .buffers = prepare->buffers,
+                                      .memory = prepare->memory, .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm};
+    samba_contract *contract = &problem.contract;
+    problem.batches = product(contract->batch_rank, contract->batch);
+    problem.m = product(contract->m_rank, contract->m);
+    problem.n = product(contract->n_rank, contract->n);
+    problem.k = product(contract->k_rank, contract->k);
+    c->kernels = prepare->kernels;
+    c->blocks = blocks_for(prepare->kernels->isa);
+    c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
+    c->m = problem.m;
+    c->plan.slices = 1;
+    if (problem.batches && problem.m && problem.n) { /* otherwise there are no units */
+        if (problem.k == 0) {
+            contract->k_rank = 1;
+            contract->k[0] = 0;
+            contract->a.window_count = contract->b.window_count = 0;
+        }
+        samba_contract_simplify(contract);
+        samba_contract_choose(&problem, &c->plan);
+        c->contract = *contract;
+        SAMBA_TRY(make_tables(c, prepare->arena));
+#if defined(__x86_64__)
+        if (prepare->use_libxsmm && c->plan.way == SAMBA_WAY_DENSE)
+            make_kernels(c);
+#endif
+    }
+    lay_out_scratch(c, samba_tile_thread_scratch(c->program));
+    *prepared = (samba_prepared){.run = run, .state = c, .shared_scratch = c->shared_bytes, .thread_scratch = c->thread_bytes};
+    prepared->phases = 1 + (c->plan.slices > 1) + samba_tile_has_collect(c->program);
+    return SAMBA_OK;
+}

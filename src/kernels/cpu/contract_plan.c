@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Simplifying a contraction and choosing how it runs. All candidates are described in full and costed; nothing is special-cased to a
+ * model's shapes. Costs are ns on one core; they need be right only where candidates differ much. */
+#include "kernels/cpu/contract_plan.h"
+#include <string.h>
+
+#define LARGE_CACHE (768 * 1024) /* bytes of scratch a unit may touch again and again */
+#define SMALL_CACHE (96 * 1024)  /* bytes of a plane, which every k reads */
+#define K_TARGET 768             /* elements of k a step */
+
+/* ---- simplifying ---- */
+
+typedef struct dims { /* sizes and every array of coefficients that goes with them */
+    int32_t *rank;
+    int64_t *size, *steps[8];
+    int count;
+} dims;
+
+static void remove_dim(dims *d, int i)
+{
+    for (int j = i; j + 1 < *d->rank; j++) {
+        d->size[j] = d->size[j + 1];
+        for (int s = 0; s < d->count; s++)
+            d->steps[s][j] = d->steps[s][j + 1];
+    }
+    *d->rank -= 1;
+}
+
+static void simplify_dims(dims *d)
+{
+    for (int i = *d->rank - 1; i >= 0; i--)
+        if (d->size[i] == 1)
+            remove_dim(d, i);
+    for (int i = *d->rank - 1; i > 0; i--) {
+        bool one = true;
+        for (int s = 0; s < d->count; s++)
+            one = one && d->steps[s][i - 1] == d->steps[s][i] * d->size[i];
+        if (one) {
+            d->size[i] *= d->size[i - 1];
+            remove_dim(d, i - 1);
+        }
+    }
+    if (*d->rank == 0) {
+        *d->rank = 1;
+        d->size[0] = 1;
+        for (int s = 0; s < d->count; s++)
+            d->steps[s][0] = 0;
+    }
+}
+
+static void add_reach(int rank, const int64_t *size, const int64_t *step, int64_t *low, int64_t *high)
+{
+    for (int i = 0; i < rank; i++)
+        *(step[i] < 0 ? low : high) += step[i] * (size[i] - 1);
+}
+
+/* A window that every index keeps inside the image, with nothing between its pixels, is a stride. */
+static void fold_windows(const samba_contract *contract, samba_factor *factor, int own_rank, const int64_t *own)
+{
+    for (int w = factor->window_count - 1; w >= 0; w--) {
+        const samba_window window = factor->windows[w];
+        int64_t low = window.base, high = window.base;
+        add_reach(own_rank, own, window.own, &low, &high);
+        add_reach(contract->k_rank, contract->k, window.inner, &low, &high);
+        if (window.dilation != 1 || low < 0 || high >= window.limit)
+            continue;
+        factor->offset += window.base * window.stride;
+        for (int i = 0; i < SAMBA_CONTRACT_RANK; i++) {
+            factor->own[i] += window.own[i] * window.stride;
+            factor->inner[i] += window.inner[i] * window.stride;
+        }
+        factor->window_count--;
+        if (w == 0)
+            factor->windows[0] = factor->windows[1];
+    }
+}
+
+void samba_contract_simplify(samba_contract *contract)
+{
+    samba_factor *a = &contract->a, *b = &contract->b;
+    fold_windows(contract, a, contract->m_rank, contract->m);
+    fold_windows(contract, b, contract->n_rank, contract->n);
+    dims batch = {&contract->batch_rank, contract->batch, {a->batch, b->batch}, 2};
+    dims m = {&contract->m_rank, contract->m, {a->own}, 1}, n = {&contract->n_rank, contract->n, {b->own}, 1};
+    dims k = {&contract->k_rank, contract->k, {a->inner, b->inner}, 2};
+    for (int w = 0; w < a->window_count; w++) {
+        m.steps[m.count++] = a->windows[w].own;
+        k.steps[k.count++] = a->windows[w].inner;
+    }
+    for (int w = 0; w < b->window_count; w++) {
+        n.steps[n.count++] = b->windows[w].own;
+        k.steps[k.count++] = b->windows[w].inner;
+    }
+    simplify_dims(&batch);
+    simplify_dims(&m);
+    simplify_dims(&n);
+    simplify_dims(&k);
+}
+
+/* ---- describing a candidate ---- */
+
+static int lanes_of(const samba_contract_problem *problem)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    return problem->contract.class_ == SAMBA_F32 ? lanes[problem->kernels->isa] : lanes[problem->kernels->isa] / 2;
+}
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
+static void init_source(const samba_contract_problem *problem, bool second, samba_source *source)
+{
+    const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
+    *source = (samba_source){.kernels = problem->kernels, .class_ = problem->contract.class_, .factor = *factor};
+    source->memory = problem->memory + problem->buffers[factor->buffer].offset +
+                     factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+}
+
+/* Steps of k are shortened until the planes stay in the nearest cache. */
+static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan)
+{
+    const samba_contract *contract = &problem->contract;
+    for (int64_t target = K_TARGET;; target /= 2) {
+        samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
+        plan->vector.inner = plan->row.inner;
+        samba_source_describe(&plan->row, false);
+        samba_source_describe(&plan->vector, true);
+        if (plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE || target <= 16)
+            return;
+    }
+}
+
+/* One dim, so evenly spaced: may a kernel read it in place? */
+static bool is_even(const samba_axis *axis) { return axis->run >= axis->count; }
+
+/* Runs with gaps can be computed along when their order is that of memory and the gaps are not most of it. */
+static bool is_viewable(const samba_source *source, int64_t *reach)
+{
+    const samba_axis *axis = &source->own_axis;
+    const samba_split *split = &source->own;
+    int64_t extent = axis->run;
+    *reach = axis->count;
+    if (!source->native || (axis->stride != 1 && axis->count > 1))
+        return false;
+    if (is_even(axis))
+        return true;
+    if (axis->run == 1)
+        return false;
+    for (int i = split->rank - 2; i >= split->cut; i--) { /* from inside: each dim must step over all of the one inside it */
+        int64_t count = i == split->cut ? split->step : split->size[i], stride = samba_source_step(source, i);
+        if (count > 1 && stride < extent)
+            return false;
+        extent += stride * (count - 1);
+    }
+    *reach = extent;
+    return extent <= 2 * axis->count;
+}
+
+static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot)
+{
+    samba_source *row = &plan->row, *vector = &plan->vector;
+    int64_t reach, depth = row->inner.width;
+    bool integer = problem->contract.class_ == SAMBA_I64, row_even = row->native && is_even(&row->own_axis);
+    if (dot) {
+        bool fits = row_even && vector->native && is_even(&vector->own_axis) && is_even(&row->inner_axis) && is_even(&vector->inner_axis) &&
+                    (depth == 1 || (row->inner_axis.stride == 1 && vector->inner_axis.stride == 1));
+        plan->way = SAMBA_WAY_DOT;
+        plan->row_ld = row->own_axis.stride;
+        plan->vector_ld = vector->own_axis.stride;
+        plan->sums_ld = vector->own.width;
+        return fits && !integer;
+    }
+    plan->vector_packed = integer || !is_viewable(vector, &reach);
+    if (!plan->vector_packed && !is_even(&vector->own_axis) && problem->contract.whole_rows && !plan->swapped && vector->own.blocks > 1)
+        plan->vector_packed = true; /* blocks with gaps cannot stand side by side */
+    plan->view = !plan->vector_packed && !is_even(&vector->own_axis);
+    plan->row_packed = integer || !row_even;
+    if (!plan->row_packed && is_even(&row->inner_axis) && row->inner_axis.stride != 1 && row->own_axis.stride != 1 && depth > 1 &&
+        row->own_axis.count > 1)
+        plan->row_packed = true; /* neither side contiguous: each element would fetch a cache line */
+    plan->vector_pack_ld = round_up(vector->own.width, 64 / vector->element_size);
+    plan->row_pack_ld = round_up(depth, 64 / row->element_size);
+    plan->row_ld = plan->row_packed ? plan->row_pack_ld : row->own_axis.stride;
+    plan->row_step = plan->row_packed ? 1 : row->inner_axis.stride;
+    plan->vector_ld = plan->vector_packed ? plan->vector_pack_ld : vector->inner_axis.stride;
+    if (integer)
+        plan->way = SAMBA_WAY_INTEGER;
+    else if (!plan->view && (plan->row_packed || is_even(&row->inner_axis)) && (plan->vector_packed || is_even(&vector->inner_axis)))
+        plan->way = SAMBA_WAY_DENSE;
+    else
+        plan->way = SAMBA_WAY_OFFSETS;
+    plan->sums_ld = plan->view ? reach : vector->own.width;
+    plan->vector_pack_bytes = plan->vector_packed ? depth * plan->vector_pack_ld * vector->element_size : 0;
+    plan->row_pack_bytes = plan->row_packed ? round_up(row->own.width, 8) * plan->row_pack_ld * row->element_size : 0;
+    return true;
+}
+
+/* ---- costs ---- */
+
+static double source_cost(const samba_source *source, bool packed, bool rows_are_own)
+{
+    const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
+    double pack = packed ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
+    double block = (double)(source->own.width * source->inner.width);
+    double plane = (double)source->plane_bytes / (double)source->element_size * 0.15;
+    return pack + plane / block + (double)source->memory_size / 25.0 * (source->plane_bytes ? 0.1 : 1.0);
+}
+
+static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
+{
+    int lanes = lanes_of(problem);
+    const samba_split *row = &plan->row.own, *vector = &plan->vector.own;
+    double rate = 7.5 * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
+    double steps = (double)(plan->row.inner.blocks + plan->slices - 1) / (double)plan->slices;
+    int64_t cols = at_most(vector->total, plan->vector_group * vector->width), block_cols = plan->view ? plan->sums_ld : vector->width;
+    double blocks = (double)cols / (double)vector->width, row_blocks = rows / (double)row->width, sums = rows * (double)cols, unit;
+    if (plan->way == SAMBA_WAY_DOT) {
+        unit = 1.35 * (double)round_up(plan->sums_rows, 4) * (double)round_up(cols, 4) * depth / rate + sums * steps;
+    } else {
+        double width = (double)round_up(block_cols, lanes);
+        unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
+        if (block_cols <= lanes)
+            unit *= plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm ? 1.1 : 1.4;
+        /* A block's k rows far apart in memory fall on few cache sets, and each is a page of its own. */
+        if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && plan->vector_ld * plan->vector.element_size >= 2048)
+            unit *= 1.05 + 0.1 * (row_blocks > 2 ? 1.0 : 0.0);
+    }
+    if (plan->way == SAMBA_WAY_INTEGER)
+        unit *= 100;
+    unit += steps * blocks * row_blocks * 30.0 + depth * (row_cost * rows + vector_cost * (double)cols);
+    unit += sums * (0.1 + (plan->swapped ? 0.2 : 0) + (plan->view ? 0.1 : 0)) + 300.0;
+    unit += plan->slices > 1 ? sums * 0.6 : 0;
+    int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +
+                      plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
+    if (touched > LARGE_CACHE)
+        unit *= 1.2 + (double)touched / LARGE_CACHE * 0.05;
+    plan->cost = unit * (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads) + (plan->slices > 1 ? 1500.0 : 0);
+}
+
+/* ---- choosing ---- */
+
+static void group_units(const samba_contract_problem *problem, samba_contract_plan *plan)
+{
+    const samba_split *row = &plan->row.own, *vector = &plan->vector.own;
+    int64_t size = plan->row.element_size;
+    plan->row_units = (row->blocks + plan->row_group - 1) / plan->row_group;
+    plan->vector_units = (vector->blocks + plan->vector_group - 1) / plan->vector_group;
+    plan->units = problem->batches * plan->row_units * plan->vector_units;
+    plan->sums_rows = at_most(row->total, plan->row_group * row->width);
+    if (!plan->view)
+        plan->sums_ld = at_most(vector->total, plan->vector_group * vector->width);
+    plan->sums_bytes = round_up(plan->sums_rows * plan->sums_ld * size, 64);
+    plan->turn_bytes = plan->swapped ? round_up(plan->sums_rows * vector->width * size, 64) : 0;
+}
+
+/* All groupings and slicings of described blocks. */
+static void try_groups(const samba_contract_problem *problem, samba_contract_plan *plan, samba_contract_plan *best)
+{
+    bool all_rows = problem->contract.whole_rows && plan->swapped, all_vectors = problem->contract.whole_rows && !plan->swapped;
+    int64_t row_blocks = plan->row.own.blocks, vector_blocks = plan->vector.own.blocks, most = plan->view ? 1 : 8;
+    double row_cost = source_cost(&plan->row, plan->row_packed, true), vector_cost = source_cost(&plan->vector, plan->vector_packed, false);
+    if (all_rows && row_blocks > SAMBA_CONTRACT_GROUP)
+        return;
+    for (int64_t rows = 1; rows <= SAMBA_CONTRACT_GROUP && rows < 2 * row_blocks; rows *= 2)
+        for (int64_t vectors = 1; vectors <= most && vectors < 2 * vector_blocks; vectors *= 2)
+            for (int slices = 1; slices <= problem->threads; slices += problem->threads > 1 ? problem->threads - 1 : 1) {
+                plan->row_group = all_rows ? row_blocks : at_most(rows, row_blocks);
+                plan->vector_group = all_vectors ? vector_blocks : at_most(vectors, vector_blocks);
+                plan->slices = slices;
+                group_units(problem, plan);
+                if (slices > plan->row.inner.blocks && slices > 1)
+                    continue;
+                cost_plan(problem, plan, row_cost, vector_cost);
+                if (best->cost < 0 || plan->cost < best->cost)
+                    *best = *plan;
+            }
+}
+
+void samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *best)
+{
+    static const int64_t row_targets[] = {64, 32, 16, 8}, vector_targets[] = {64, 128, 256, 1024};
+    const samba_contract *contract = &problem->contract;
+    samba_contract_plan plan;
+    best->cost = -1;
+    for (int way = 0; way < 3; way++) /* straight, swapped, dot */
+        for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
+            for (int j = 0; j < SAMBA_COUNT(vector_targets); j++) {
+                bool swapped = way == 1;
+                plan = (samba_contract_plan){.swapped = swapped};
+                init_source(problem, swapped, &plan.row);
+                init_source(problem, !swapped, &plan.vector);
+                samba_split_init(&plan.row.own, swapped ? contract->n_rank : contract->m_rank, swapped ? contract->n : contract->m,
+                                 row_targets[i], 1);
+                samba_split_init(&plan.vector.own, swapped ? contract->m_rank : contract->n_rank, swapped ? contract->m : contract->n,
+                                 vector_targets[j], lanes_of(problem));
+                describe_sources(problem, &plan);
+                if (describe_ways(problem, &plan, way == 2))
+                    try_groups(problem, &plan, best);
+            }
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks, planes and packing: see pack.h. Packing copies along whichever side is contiguous, by runs, or transposes. */
+#include "kernels/cpu/pack.h"
+#include <string.h>
+
+/* ---- blocks ---- */
+
+void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t target, int64_t round)
+{
+    int64_t outer = 1, count, steps;
+    *split = (samba_split){.rank = rank, .total = 1, .inner = 1};
+    for (int i = 0; i < rank; i++) {
+        split->size[i] = size[i];
+        split->total *= size[i];
+    }
+    split->cut = rank - 1;
+    while (split->cut > 0 && split->inner * size[split->cut] < target)
+        split->inner *= size[split->cut--];
+    count = size[split->cut];
+    split->step = target / split->inner;
+    split->step = split->step < 1 ? 1 : split->step > count ? count : split->step;
+    if (split->step > 0) { /* as many steps as needed, of one length */
+        steps = (count + split->step - 1) / split->step;
+        split->step = (count + steps - 1) / steps;
+        if (split->inner == 1 && steps > 1)
+            split->step = (split->step + round - 1) / round * round;
+    }
+    for (int i = 0; i < split->cut; i++)
+        outer *= size[i];
+    split->per = split->step ? (count + split->step - 1) / split->step : 0;
+    split->blocks = split->total ? outer * split->per : 0;
+    split->width = split->step < count ? split->step * split->inner : count * split->inner;
+}
+
+samba_place samba_split_place(const samba_split *split, int64_t block)
+{
+    samba_place place = {{0}, 0, 0, 0};
+    int64_t outer = block / split->per, start = block % split->per * split->step, left = split->size[split->cut] - start;
+    place.count = left < split->step ? left : split->step;
+    place.index[split->cut] = start;
+    place.first = (outer * split->size[split->cut] + start) * split->inner;
+    place.width = place.count * split->inner;
+    for (int i = split->cut - 1; i >= 0; i--) {
+        place.index[i] = outer % split->size[i];
+        outer /= split->size[i];
+    }
+    return place;
+}
+
+/* ---- sources ---- */
+
+static int64_t greatest_common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+static int64_t box_count(const samba_split *split, int dim) { return dim == split->cut ? split->step : split->size[dim]; }
+
+static int64_t window_position(const samba_plane_window *window, int64_t x)
+{
+    return (x % window->phases * window->per + x / window->phases) * window->pitch;
+}
+
+/* The plane holds, outermost first, the dims with strides of their own, then the coordinates of each window. */
+static void describe_plane(samba_source *source, bool sort_own)
+{
+    const samba_factor *factor = &source->factor;
+    int64_t pitch = 1;
+    for (int w = factor->window_count - 1; w >= 0; w--) {
+        samba_plane_window *window = &source->plane_windows[w];
+        *window = (samba_plane_window){.length = 1, .pitch = pitch};
+        for (int side = 0; side < 2; side++) {
+            const samba_split *split = side ? &source->inner : &source->own;
+            const int64_t *step = side ? factor->windows[w].inner : factor->windows[w].own;
+            for (int i = split->cut; i < split->rank; i++) {
+                int64_t reach = step[i] * (box_count(split, i) - 1);
+                window->length += reach < 0 ? -reach : reach;
+                window->origin += reach < 0 ? -reach : 0;
+                if (!side == sort_own && box_count(split, i) > 1)
+                    window->phases = greatest_common_divisor(window->phases, step[i]);
+            }
+        }
+        if (window->phases < 1)
+            window->phases = 1;
+        window->per = (window->length + window->phases - 1) / window->phases;
+        pitch *= window->per * window->phases;
+    }
+    for (int side = 1; side >= 0; side--) {
+        const samba_split *split = side ? &source->inner : &source->own;
+        const int64_t *stride = side ? factor->inner : factor->own;
+        for (int i = split->rank - 1; i >= split->cut; i--)
+            if (stride[i] != 0 && box_count(split, i) > 1) {
+                source->plane_dims[source->plane_rank++] = (samba_plane_dim){side, i, box_count(split, i), stride[i], pitch};
+                pitch *= box_count(split, i);
+            }
+    }
+    source->plane_bytes = (pitch * source->element_size + 63) / 64 * 64;
+}
+
+/* How far from the block's first element the element at `index` (within the box) lies. */
+static int64_t source_offset(const samba_source *source, bool inner, const int64_t *index)
+{
+    const samba_factor *factor = &source->factor;
+    const samba_split *split = inner ? &source->inner : &source->own;
+    const int64_t *stride = inner ? factor->inner : factor->own;
+    int64_t offset = 0;
+    if (!source->plane_bytes) {
+        for (int i = split->cut; i < split->rank; i++)
+            offset += stride[i] * index[i];
+        return offset;
+    }
+    for (int j = 0; j < source->plane_rank; j++)
+        if (source->plane_dims[j].inner == inner)
+            offset += source->plane_dims[j].pitch * index[source->plane_dims[j].dim];
+    for (int w = 0; w < factor->window_count; w++) {
+        const int64_t *step = inner ? factor->windows[w].inner : factor->windows[w].own;
+        int64_t origin = source->plane_windows[w].origin, x = origin;
+        for (int i = split->cut; i < split->rank; i++)
+            x += step[i] * index[i];
+        /* Which side is in phase with the sorting does not matter: places are relative to that of the blocks' first elements, and one
+         * of the two sides moves by whole phases. */
+        offset += window_position(&source->plane_windows[w], x) - window_position(&source->plane_windows[w], origin);
+    }
+    return offset;
+}
+
+static void describe_axis(const samba_source *source, bool inner, samba_axis *axis)
+{
+    const samba_split *split = inner ? &source->inner : &source->own;
+    int64_t index[SAMBA_CONTRACT_RANK] = {0}, last = 0;
+    int dim = split->rank - 1;
+    while (dim > split->cut && box_count(split, dim) == 1)
+        dim--;
+    *axis = (samba_axis){.count = split->width, .run = box_count(split, dim)};
+    if (!source->plane_bytes) {
+        axis->stride = (inner ? source->factor.inner : source->factor.own)[dim];
+        return;
+    }
+    for (int64_t i = 1; i < axis->run; i++) { /* sorting by mod phases may have broken the row */
+        int64_t offset;
+        index[dim] = i;
+        offset = source_offset(source, inner, index);
+        if (i == 1)
+            axis->stride = offset;
+        if (offset - last != axis->stride) {
+            axis->run = 1;
+            axis->stride = 0;
+        }
+        last = offset;
+    }
+}
+
+void samba_source_describe(samba_source *source, bool sort_own)
+{
+    const samba_factor *factor = &source->factor;
+    source->memory_size = (int64_t)samba_dtype_table[factor->dtype].size;
+    source->element_size = source->class_ == SAMBA_F32 ? 4 : 8;
+    source->plane_rank = 0;
+    source->plane_bytes = 0;
+    if (factor->window_count)
+        describe_plane(source, sort_own);
+    source->native = source->plane_bytes || factor->dtype == SAMBA_FLOAT32 || factor->dtype == SAMBA_FLOAT64 ||
+                     factor->dtype == SAMBA_INT64;
+    describe_axis(source, false, &source->own_axis);
+    describe_axis(source, true, &source->inner_axis);
+}
+
+int64_t samba_source_step(const samba_source *source, int dim)
+{
+    int64_t index[SAMBA_CONTRACT_RANK] = {0};
+    index[dim] = 1;
+    return source_offset(source, false, index);
+}
+
+static samba_status fill_axis(const samba_source *source, bool inner, samba_arena *arena, samba_axis *axis)
+{
+    const samba_split *split = inner ? &source->inner : &source->own;
+    int64_t index[SAMBA_CONTRACT_RANK] = {0};
+    axis->offset = (int64_t *)samba_arena_alloc(arena, (size_t)axis->count * sizeof(int64_t));
+    if (!axis->offset)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < axis->count; i++) {
+        axis->offset[i] = source_offset(source, inner, index);
+        for (int dim = split->rank - 1; dim >= split->cut && ++index[dim] == box_count(split, dim) && dim > split->cut; dim--)
+            index[dim] = 0;
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_source_tables(samba_source *source, samba_arena *arena)
+{
+    SAMBA_TRY(fill_axis(source, false, arena, &source->own_axis));
+    return fill_axis(source, true, arena, &source->inner_axis);
+}
+
+/* ---- planes ---- */
+
+typedef struct row_filler {
+    const samba_source *source;
+    const samba_window *window;
+    const samba_plane_window *plane;
+    int64_t low; /* the coordinate of the plane's first column */
+} row_filler;
+
+/* The coordinates low, low+1 ... of one row: those inside the image from `row`, all others 0. */
+static void fill_row(const row_filler *filler, const char *row, char *d)
+{
+    const samba_source *source = filler->source;
+    const samba_window *window = filler->window;
+    const samba_plane_window *plane = filler->plane;
+    int64_t size = source->element_size, step = plane->phases / greatest_common_divisor(plane->phases, window->dilation) * window->dilation;
+    for (int64_t phase = 0; phase < plane->phases; phase++, d += plane->per * size) {
+        /* coordinates x = low + phase + phases*i; those that count are multiples of dilation in [0, limit*dilation) */
+        int64_t begin = 0, stride = plane->phases, x = filler->low + phase, count;
+        while (begin < plane->per && (x < 0 || x % window->dilation)) {
+            x += stride;
+            begin++;
+        }
+        count = x < window->limit * window->dilation && begin < plane->per ? (window->limit * window->dilation - 1 - x) / step + 1 : 0;
+        if (window->dilation == 1) {
+            int64_t end = begin + count < plane->per ? begin + count : plane->per, from = x * window->stride * source->memory_size;
+            memset(d, 0, (size_t)(begin * size));
+            if (count && stride * window->stride == 1)
+                source->kernels->load[source->factor.dtype](d + begin * size, row + from, end - begin);
+            else if (count)
+                source->kernels->load_strided[source->factor.dtype](d + begin * size, row + from, stride * window->stride, end - begin);
+            end = count ? end : begin;
+            memset(d + end * size, 0, (size_t)((plane->per - end) * size));
+        } else {
+            memset(d, 0, (size_t)(plane->per * size));
+            for (int64_t i = begin; count > 0 && i < plane->per; i += step / stride, x += step, count--)
+                source->kernels->load[source->factor.dtype](
+                    d + i * size, row + x / window->dilation * window->stride * source->memory_size, 1);
+        }
+    }
+}
+
+static void fill_plane(const samba_source *source, const char *memory, const int64_t *low, const int64_t *counts, char *plane)
+{
+    const samba_factor *factor = &source->factor;
+    int last = factor->window_count - 1;
+    const samba_window *rows = last ? &factor->windows[0] : NULL;
+    const samba_plane_window *plane_rows = last ? &source->plane_windows[0] : NULL;
+    row_filler filler = {source, &factor->windows[last], &source->plane_windows[last], low[last]};
+    int64_t size = source->element_size, row_bytes = filler.plane->per * filler.plane->phases * size;
+    int64_t index[2 * SAMBA_CONTRACT_RANK] = {0};
+    int j;
+    do {
+        const char *from = memory;
+        char *to = plane;
+        for (j = 0; j < source->plane_rank; j++) {
+            from += index[j] * source->plane_dims[j].stride * source->memory_size;
+            to += index[j] * source->plane_dims[j].pitch * size;
+        }
+        if (!rows)
+            fill_row(&filler, from, to);
+        for (int64_t i = 0; rows && i < plane_rows->length; i++) {
+            int64_t x = low[0] + i, y = x / rows->dilation;
+            char *d = to + window_position(plane_rows, i) * size;
+            if (x < 0 || y >= rows->limit || x % rows->dilation)
+                memset(d, 0, (size_t)row_bytes);
+            else
+                fill_row(&filler, from + y * rows->stride * source->memory_size, d);
+        }
+        for (j = 0; j < source->plane_rank && ++index[j] >= counts[j]; j++)
+            index[j] = 0;
+    } while (j < source->plane_rank);
+}
+
+const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_place *own, const samba_place *inner,
+                            char *plane)
+{
+    const samba_factor *factor = &source->factor;
+    int64_t offset = batch_offset, low[2] = {0}, counts[2 * SAMBA_CONTRACT_RANK], origin = 0;
+    const char *memory;
+    for (int i = 0; i <= source->own.cut; i++)
+        offset += factor->own[i] * own->index[i];
+    for (int i = 0; i <= source->inner.cut; i++)
+        offset += factor->inner[i] * inner->index[i];
+    memory = source->memory + offset * source->memory_size;
+    if (!source->plane_bytes)
+        return memory;
+    for (int w = 0; w < factor->window_count; w++) {
+        low[w] = factor->windows[w].base - source->plane_windows[w].origin;
+        for (int i = 0; i <= source->own.cut; i++)
+            low[w] += factor->windows[w].own[i] * own->index[i];
+        for (int i = 0; i <= source->inner.cut; i++)
+            low[w] += factor->windows[w].inner[i] * inner->index[i];
+        origin += window_position(&source->plane_windows[w], source->plane_windows[w].origin);
+    }
+    for (int j = 0; j < source->plane_rank; j++) {
+        const samba_plane_dim *dim = &source->plane_dims[j];
+        const samba_split *split = dim->inner ? &source->inner : &source->own;
+        counts[j] = dim->dim == split->cut ? (dim->inner ? inner : own)->count : dim->size;
+    }
+    fill_plane(source, memory, low, counts, plane);
+    return plane + origin * source->element_size;
+}
+
+/* ---- packing ---- */
+
+typedef enum pack_way { BY_COPY, BY_TRANSPOSE, BY_GATHER } pack_way;
+
+/* Times in ns an element as measured on one core; a run costs its start, a square of 16 x 16 as much when it is not full. */
+static pack_way choose_way(const samba_source *source, const samba_axis *rows, const samba_axis *cols, double *cost)
+{
+    double row_run = (double)rows->run, col_run = (double)cols->run, squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
+    double copy = cols->stride == 1 || cols->run == 1 ? 0.08 + 1.5 / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
+    if (rows->stride == 1 && rows->run > 1 && cols->run > 1)
+        transpose = (38.0 * squares + 2.0) / (row_run * col_run);
+    pack_way way = copy <= transpose && copy <= gather ? BY_COPY : transpose <= gather ? BY_TRANSPOSE : BY_GATHER;
+    *cost = (way == BY_COPY ? copy : way == BY_TRANSPOSE ? transpose : gather) + (source->native ? 0 : 0.1);
+    return way;
+}
+
+double samba_pack_cost(const samba_source *source, const samba_axis *rows, const samba_axis *cols)
+{
+    double cost;
+    choose_way(source, rows, cols, &cost);
+    return cost;
+}
+
+/* Short runs are the rule, so no call: whole steps of 16 bytes, then one that ends where the run ends. n is a multiple of 4. */
+static inline void copy_run(char *d, const char *s, int64_t n)
+{
+    if (n > 512) {
+        memcpy(d, s, (size_t)n);
+    } else if (n >= 16) {
+        for (int64_t i = 0; i + 16 <= n; i += 16)
+            memcpy(d + i, s + i, 16);
+        memcpy(d + n - 16, s + n - 16, 16);
+    } else {
+        for (int64_t i = 0; i < n; i += 4)
+            memcpy(d + i, s + i, 4);
+    }
+}
+
+static void pack_copy(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
+                      int64_t col_count, char *d, int64_t ldd)
+{
+    int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
+    for (int64_t i = 0; i < row_count; i++) {
+        const char *row = at + rows->offset[i] * from_size;
+        char *to = d + i * ldd * size;
+        for (int64_t j = 0; j < col_count; j += cols->run) {
+            int64_t n = col_count - j < cols->run ? col_count - j : cols->run;
+            if (source->native)
+                copy_run(to + j * size, row + cols->offset[j] * size, n * size);
+            else
+                source->kernels->load[source->factor.dtype](to + j * size, row + cols->offset[j] * from_size, n);
+        }
+    }
+}
+
+static void pack_transpose(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
+                           int64_t col_count, char *d, int64_t ldd)
+{
+    enum { TILE = 32 };
+    char tile[TILE * TILE * 8] __attribute__((aligned(64)));
+    int64_t size = source->element_size;
+    void (*transpose)(void *, int64_t, const void *, int64_t, int64_t, int64_t) =
+        size == 4 ? source->kernels->transpose4 : source->kernels->transpose8;
+    for (int64_t i = 0; i < row_count; i += rows->run)
+        for (int64_t j = 0; j < col_count; j += cols->run) {
+            int64_t height = row_count - i < rows->run ? row_count - i : rows->run, width = col_count - j < cols->run ? col_count - j : cols->run;
+            const char *from = at + (rows->offset[i] + cols->offset[j]) * (source->native ? size : source->memory_size);
+            char *to = d + (i * ldd + j) * size;
+            if (source->native) {
+                transpose(to, ldd, from, cols->stride, width, height);
+                continue;
+            }
+            for (int64_t r = 0; r < height; r += TILE)
+                for (int64_t c = 0; c < width; c += TILE) {
+                    int64_t tile_height = height - r < TILE ? height - r : TILE, tile_width = width - c < TILE ? width - c : TILE;
+                    for (int64_t k = 0; k < tile_width; k++)
+                        source->kernels->load[source->factor.dtype](
+                            tile + k * TILE * size, from + ((c + k) * cols->stride + r) * source->memory_size, tile_height);
+                    transpose(to + (r * ldd + c) * size, ldd, tile, TILE, tile_width, tile_height);
+                }
+        }
+}
+
+static void pack_gather(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
+                        int64_t col_count, char *d, int64_t ldd)
+{
+    int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
+    samba_dtype plane_dtype = source->class_ == SAMBA_F32 ? SAMBA_FLOAT32 : source->class_ == SAMBA_F64 ? SAMBA_FLOAT64 : SAMBA_INT64;
+    samba_dtype dtype = source->plane_bytes ? plane_dtype : (samba_dtype)source->factor.dtype;
+    for (int64_t i = 0; i < row_count; i++)
+        for (int64_t j = 0; j < col_count; j += cols->run)
+            source->kernels->load_strided[dtype](d + (i * ldd + j) * size, at + (rows->offset[i] + cols->offset[j]) * from_size,
+                                                 cols->stride, col_count - j < cols->run ? col_count - j : cols->run);
+}
+
+void samba_pack(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
+                int64_t col_count, char *d, int64_t ldd)
+{
+    double cost;
+    switch (choose_way(source, rows, cols, &cost)) {
+    case BY_COPY: pack_copy(source, at, rows, row_count, cols, col_count, d, ldd); break;
+    case BY_TRANSPOSE: pack_transpose(source, at, rows, row_count, cols, col_count, d, ldd); break;
+    case BY_GATHER: pack_gather(source, at, rows, row_count, cols, col_count, d, ldd); break;
+    }
+}

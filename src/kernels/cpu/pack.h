@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a contraction reaches its operands. A side of the product (rows, columns or the summed k) is cut along one of its dims into
+ * blocks; a block is a box: some indices of the cut dim and all of the dims inside it. A source is an operand seen block by block:
+ * samba_source_at gives the place of (own block, k block), and two axes tell where each index of either block lies from there.
+ *
+ * Windows disappear here: the part of the image that a pair of blocks sees is copied once into a plane with its padding and dilation
+ * zeros, where windows are plain strides. A stride of s pixels is undone in the plane too: its coordinates are sorted by x mod s, so
+ * that neighbours along the wanted side lie together. Planes and packed blocks live in the caller's scratch. */
+#ifndef SAMBA_CPU_PACK_H
+#define SAMBA_CPU_PACK_H
+
+#include "kernels/kernel.h"
+
+typedef struct samba_split {
+    int rank, cut;                      /* rank >= 1 */
+    int64_t size[SAMBA_CONTRACT_RANK];
+    int64_t step, inner;                /* a block has up to `step` indices of dim `cut`, each with `inner` elements */
+    int64_t per, blocks, total, width;  /* blocks along the cut dim, of all; elements of all, of the widest block */
+} samba_split;
+/* Blocks of at most about `target` elements, alike in size; steps of a last dim are multiples of `round` where there are several. */
+void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t target, int64_t round);
+
+typedef struct samba_place { /* of one block */
+    int64_t index[SAMBA_CONTRACT_RANK]; /* of its first element */
+    int64_t count, first, width;        /* indices of the cut dim; its first element among all; elements */
+} samba_place;
+samba_place samba_split_place(const samba_split *split, int64_t block);
+
+/* Element offsets of a block's indices. Each `run` indices from a multiple of run lie `stride` apart. A narrower last block uses the
+ * first of them. */
+typedef struct samba_axis {
+    int64_t count, run, stride;
+    int64_t *offset; /* NULL until samba_source_tables */
+} samba_axis;
+
+typedef struct samba_plane_dim { /* a dim that windows do not cover */
+    bool inner;
+    int dim;
+    int64_t size, stride, pitch;
+} samba_plane_dim;
+typedef struct samba_plane_window {
+    int64_t length, origin, phases, per, pitch; /* coordinates held; lowest is `origin` below the blocks' first; sorted by mod phases */
+} samba_plane_window;
+
+typedef struct samba_source {
+    const samba_kernels *kernels;
+    int class_;
+    samba_factor factor; /* dims as in the splits */
+    const char *memory;  /* element at index 0 of everything */
+    samba_split own, inner;
+    bool native;         /* elements lie in memory (or in the plane) as the sums' type */
+    int64_t memory_size, element_size;
+    samba_axis own_axis, inner_axis;
+    int plane_rank;
+    samba_plane_dim plane_dims[2 * SAMBA_CONTRACT_RANK];
+    samba_plane_window plane_windows[2];
+    int64_t plane_bytes; /* 0: no plane */
+} samba_source;
+
+/* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks shall lie
+ * together, else those along k. */
+void samba_source_describe(samba_source *source, bool sort_own);
+int64_t samba_source_step(const samba_source *source, int dim); /* from one index of an own dim to the next, within a block */
+samba_status samba_source_tables(samba_source *source, samba_arena *arena);
+const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_place *own, const samba_place *inner,
+                            char *plane);
+
+/* d[i*ldd + j] = the element at rows[i] + cols[j] of source, as the sums' type; from memory, or from a plane. */
+void samba_pack(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
+                int64_t col_count, char *d, int64_t ldd);
+double samba_pack_cost(const samba_source *source, const samba_axis *rows, const samba_axis *cols); /* ns an element, about */
+
+#endif

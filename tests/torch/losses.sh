@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# 100 training steps of each example with each optimizer: losses within 1e-4 relative of PyTorch's, which are those stored under
+# tests/torch/losses/, or, with a Python that has torch, made now (and stored with --store).
+# Usage: tests/torch/losses.sh BUILD_FOLDER [PYTHON [--store]]
+set -euo pipefail
+build=$1 python=${2:-} store=${3:-}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+printf '%-8s %-6s %14s %14s\n' model optim 'first loss' 'greatest error'
+for model in logreg resffn lenet; do
+    for optimizer in sgd adamw; do
+        # The same settings stand in losses.py.
+        if [ $optimizer = sgd ]; then
+            settings=(--lr 0.02 --momentum 0.9 --weight-decay 0.001)
+        else
+            settings=(--lr 0.001 --weight-decay 0.01 --max-grad-norm 1)
+        fi
+        "$build/examples/$model" compile --batch-size 32 --optimizer $optimizer "${settings[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
+        "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" 100 "$folder/initial.safetensors" >"$folder/ours"
+        stored=$root/tests/torch/losses/$model-$optimizer.txt
+        if [ -n "$python" ]; then
+            "$python" "$root/tests/torch/losses.py" $model $optimizer "$folder/initial.safetensors" "$root/examples/data" 100 >"$folder/torch"
+            [ "$store" = --store ] && mkdir -p "$(dirname "$stored")" && cp "$folder/torch" "$stored"
+        else
+            cp "$stored" "$folder/torch"
+        fi
+        paste "$folder/ours" "$folder/torch" | awk -v model=$model -v optimizer=$optimizer '
+            { e = ($1 - $2) / $2; e = e < 0 ? -e : e; if (!(e <= worst)) worst = e; if (NR == 1) first = $1; n++ }
+            END { printf "%-8s %-6s %14.6f %14.1e\n", model, optimizer, first, worst; exit !(n == 100 && worst <= 1e-4) }' || failed=1
+    done
+done
+[ $failed = 0 ] || { echo "losses: beyond 1e-4 relative of PyTorch's" >&2; exit 1; }
