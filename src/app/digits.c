@@ -39,7 +39,6 @@ static bool has_pair(samba_context *context, const char *folder, const digit_fil
     return found;
 }
 
-/* Writes normalised pixels and labels of one pair of files from sample `first` on. */
 typedef struct pair {
     char images_path[1024], labels_path[1024];
     samba_tensor *images, *labels;
@@ -82,10 +81,13 @@ static samba_status open_pair(samba_context *context, const char *folder, const 
     return SAMBA_OK;
 }
 
+/* Writes normalised pixels and labels of one pair from sample `first` on; a pair that was not opened has none. */
 static samba_status copy_pair(samba_context *context, const pair *p, int64_t first, int64_t pixels, int64_t classes, float *image, int64_t *label)
 {
+    if (!p->images)
+        return SAMBA_OK;
     const int64_t *shape = samba_tensor_shape(p->images);
-    if (p->count > 0 && shape[1] * shape[2] != pixels)
+    if (shape[1] * shape[2] != pixels)
         return samba_fail(context, SAMBA_ERROR_SHAPE, "%s has images of %lld x %lld = %lld pixels but the model's input 'image' has %lld values a sample",
                           p->images_path, (long long)shape[1], (long long)shape[2], (long long)(shape[1] * shape[2]), (long long)pixels);
     const uint8_t *from = samba_tensor_data(p->images), *labels = samba_tensor_data(p->labels);

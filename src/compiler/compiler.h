@@ -58,7 +58,8 @@ typedef struct samba_fusion {
     samba_member *members; /* per node */
     samba_group *groups;
     int64_t group_count, group_capacity, words; /* words of a bit set */
-    int32_t *order; /* groups in the order they run, phase by phase */
+    int32_t *order; /* groups in the order they run, phase by phase; groups merged into others are left out */
+    int64_t order_count;
 } samba_fusion;
 
 /* fuse.c: forms groups over nodes of phases up to `last` (later ones are ignored: remat asks what forward alone stores). */

@@ -223,7 +223,8 @@ static samba_status allocate(allocation *a, samba_program *program, samba_arena 
         if (draft->d < 0)
             continue;
         const samba_virtual *v = &e->registers[draft->d];
-        bool shared = v->extent == SAMBA_FULL && !v->fixed && !a->wide[draft->d] && a->direct[draft->d] < 0;
+        /* a register that may be memory itself, a block or an operand, belongs to one value */
+        bool shared = v->extent == SAMBA_FULL && !v->fixed && !a->wide[draft->d] && a->direct[draft->d] < 0 && draft->op != SAMBA_TILE_block;
         int pick = -1;
         for (int r = 0; r < program->register_count && shared && pick < 0; r++)
             if (program->registers[r].class_ == v->class_ && free_after[r] >= 0 && free_after[r] < p)

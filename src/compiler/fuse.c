@@ -9,6 +9,7 @@
  * Needs: core operators only. Gives: groups, roles, who needs memory, an order. Breaks nothing (the graph stays). */
 #include "compiler/compiler.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MEMBER_LIMIT 96      /* members a group may have: bounds registers and operands of its program */
@@ -289,7 +290,8 @@ static bool can_join(samba_fusion *f, int32_t group, samba_ref ref, uint64_t *be
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     const samba_group *g = &f->groups[group];
-    if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase || g->member_count >= MEMBER_LIMIT)
+    if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase || g->member_count >= MEMBER_LIMIT ||
+        g->member_count == 0)
         return false;
     gather_before(f, group, ref, before);
     if (has(before, group))
@@ -314,6 +316,107 @@ static samba_status add_member(samba_fusion *f, int32_t group, samba_ref ref, co
     f->members[ref].group = group;
     f->members[ref].role = (uint8_t)how->role;
     memcpy(f->members[ref].dims, how->dims, SAMBA_MAX_RANK);
+    return SAMBA_OK;
+}
+
+/* ---- merging: a node that reads two groups of one domain makes them one ---- */
+
+/* Does `reader` need something of `collector` in memory: what it collects, a true view of it, or a contraction's operand? */
+static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collector)
+{
+    for (int64_t m = 0; m < f->groups[reader].member_count; m++) {
+        const samba_node *node = samba_node_at(f->graph, f->groups[reader].members[m]);
+        for (int i = 0; i < node->arity; i++) {
+            const samba_member *base = &f->members[f->access[node->inputs[i]].base];
+            bool operand = f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;
+            if (base->group == collector && (operand || !is_member(f, collector, node->inputs[i])))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool another_between(const samba_fusion *f, int32_t first, int32_t second)
+{
+    for (int32_t k = 0; k < f->group_count; k++)
+        if (k != first && k != second && f->groups[k].member_count > 0 && has(f->groups[k].before, first) && has(f->groups[second].before, k))
+            return true;
+    return false;
+}
+
+static bool mergeable(const samba_fusion *f, int32_t into, int32_t from)
+{
+    const samba_group *a = &f->groups[into], *b = &f->groups[from];
+    if (b->kind != SAMBA_GROUP_TILE || (a->kind != SAMBA_GROUP_TILE && a->kind != SAMBA_GROUP_CONTRACT) || a->phase != b->phase ||
+        a->rank != b->rank || memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
+        a->member_count + b->member_count > MEMBER_LIMIT || (b->cols != 0 && b->cols != a->cols))
+        return false;
+    if (another_between(f, into, from) || another_between(f, from, into) || reads_memory(f, into, from) || reads_memory(f, from, into))
+        return false;
+    samba_group probe = *a; /* what `from` reads and writes, under the rules of `into` */
+    for (int64_t m = 0; m < b->member_count; m++) {
+        const samba_node *node = samba_node_at(f->graph, b->members[m]);
+        const samba_member *member = &f->members[b->members[m]];
+        if (member->role == SAMBA_MEMBER_COLLECT && !writable(&probe, a->cols, node, member->dims))
+            return false;
+        for (int i = 0; i < node->arity; i++)
+            if (!is_member(f, from, node->inputs[i]) && !is_member(f, into, node->inputs[i]) && !computed_in_place(f, node->inputs[i]) &&
+                !readable(f, &probe, a->cols, node->inputs[i], node->rank, member->dims))
+                return false;
+    }
+    return true;
+}
+
+static int by_index(const void *a, const void *b) { return *(const samba_ref *)a < *(const samba_ref *)b ? -1 : 1; }
+
+static samba_status merge(samba_fusion *f, int32_t into, int32_t from)
+{
+    samba_group *a = &f->groups[into], *b = &f->groups[from];
+    SAMBA_TRY(samba_grow(f->arena.context, (void **)&a->members, sizeof(samba_ref), &a->member_capacity, a->member_count + b->member_count));
+    memcpy(a->members + a->member_count, b->members, sizeof(samba_ref) * (size_t)b->member_count);
+    a->member_count += b->member_count;
+    qsort(a->members, (size_t)a->member_count, sizeof(samba_ref), by_index);
+    b->member_count = 0;
+    for (int64_t i = 0; i < f->graph->node_count; i++)
+        if (f->members[i].group == from)
+            f->members[i].group = into;
+    for (int64_t k = 0; k < f->group_count; k++)
+        if (has(f->groups[k].before, from)) {
+            f->groups[k].before[from >> 6] &= ~((uint64_t)1 << (from & 63));
+            f->groups[k].before[into >> 6] |= (uint64_t)1 << (into & 63);
+        }
+    for (int64_t w = 0; w < f->words; w++)
+        a->before[w] |= b->before[w];
+    memset(b->before, 0, sizeof(uint64_t) * (size_t)f->words);
+    a->before[into >> 6] &= ~((uint64_t)1 << (into & 63));
+    for (int64_t k = 0; k < f->group_count; k++) /* whoever waits for the merged group waits for all that it waits for */
+        if (has(f->groups[k].before, into))
+            for (int64_t w = 0; w < f->words; w++)
+                f->groups[k].before[w] |= a->before[w];
+    return SAMBA_OK;
+}
+
+/* Node `ref` has just joined a group and reads others. A value of another group keeps its place only if its dims lie in the one domain as
+ * they lie in the other, and a row's value is made of row values. */
+static samba_status merge_inputs(samba_fusion *f, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(f->graph, ref);
+    for (int i = 0; i < node->arity; i++) {
+        samba_ref u = node->inputs[i];
+        int32_t mine = f->members[ref].group, other = f->members[u].group;
+        if (other < 0 || other == mine || !is_member(f, other, u))
+            continue;
+        const samba_node *source = samba_node_at(f->graph, u);
+        bool fits_here = f->members[ref].role != SAMBA_MEMBER_ROW;
+        for (int j = 0; j < source->rank && fits_here; j++)
+            fits_here = source->shape[j] == 1 || f->members[u].dims[j] == f->members[ref].dims[j + node->rank - source->rank];
+        if (!fits_here)
+            continue;
+        if (mergeable(f, mine, other))
+            SAMBA_TRY(merge(f, mine, other));
+        else if (mergeable(f, other, mine))
+            SAMBA_TRY(merge(f, other, mine));
+    }
     return SAMBA_OK;
 }
 
@@ -413,17 +516,19 @@ static bool alias(samba_fusion *f, samba_ref ref)
 }
 
 /* Candidates: groups that hold an input, then groups that read one from memory; the latest first. */
-static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, uint64_t *before)
+static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, int32_t *scalars, uint64_t *before)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     samba_op_class class_ = samba_ops[node->op].class_;
+    bool scalar = class_ == SAMBA_MAP && product(node->rank, node->shape) == 1; /* scalars of a phase share a stage where they can */
     if (class_ == SAMBA_MAP || class_ == SAMBA_REDUCE_CLASS) {
         int64_t limit = INT64_MAX;
         for (;;) {
-            int64_t best = -1;
+            int64_t best = scalar && scalars[node->phase] < limit ? scalars[node->phase] : -1;
             for (int i = 0; i < node->arity; i++) {
                 samba_ref u = node->inputs[i];
-                int32_t at = f->members[u].group, by = reader[f->access[u].base];
+                const samba_node *base = samba_node_at(f->graph, f->access[u].base);
+                int32_t at = f->members[u].group, by = product(base->rank, base->shape) > 1 || scalar ? reader[f->access[u].base] : -1;
                 if (at >= 0 && at < limit && at > best)
                     best = at;
                 if (by >= 0 && by < limit && by > best)
@@ -439,7 +544,10 @@ static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, 
             limit = best;
         }
     }
-    return begin_group(f, ref, before);
+    SAMBA_TRY(begin_group(f, ref, before));
+    if (scalar)
+        scalars[node->phase] = f->members[ref].group;
+    return SAMBA_OK;
 }
 
 /* Whoever is read from outside its group, or leaves through a sink, has memory. */
@@ -506,6 +614,9 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
     f->members = samba_arena_alloc(&f->arena, sizeof(samba_member) * count);
     int32_t *reader = samba_arena_alloc(&f->arena, sizeof(int32_t) * count);
     uint64_t *before = samba_arena_alloc(&f->arena, sizeof(uint64_t) * (size_t)f->words);
+    int32_t scalars[SAMBA_PHASE_COUNT];
+    for (int i = 0; i < SAMBA_PHASE_COUNT; i++)
+        scalars[i] = -1;
     if (!f->access || !f->members || !reader || !before)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_access_all(graph, f->access));
@@ -526,7 +637,9 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
             continue;
         if (class_ == SAMBA_VIEW && (alias(f, (samba_ref)i) || f->access[i].base != i))
             continue;
-        SAMBA_TRY(place_node(f, (samba_ref)i, reader, before));
+        SAMBA_TRY(place_node(f, (samba_ref)i, reader, scalars, before));
+        if (class_ == SAMBA_MAP)
+            SAMBA_TRY(merge_inputs(f, (samba_ref)i));
         int32_t group = f->members[i].group;
         for (int k = 0; k < node->arity; k++)
             if (!is_member(f, group, node->inputs[k]))
@@ -565,8 +678,11 @@ samba_status samba_fusion_schedule(samba_fusion *f)
     int32_t *sorted = samba_arena_alloc(&f->arena, sizeof(int32_t) * (size_t)(count + 1));
     if (!f->order || !done || !sorted)
         return SAMBA_ERROR_MEMORY;
-    for (int64_t i = 0; i < count; i++) { /* insertion: nearly sorted already */
-        int64_t k = i;
+    int64_t live = 0;
+    for (int64_t i = 0; i < count; i++) { /* insertion: nearly sorted already; groups merged into others are empty */
+        if (f->groups[i].member_count == 0)
+            continue;
+        int64_t k = live++;
         for (; k > 0; k--) {
             const samba_group *a = &f->groups[sorted[k - 1]], *b = &f->groups[i];
             if (a->phase < b->phase || (a->phase == b->phase && a->members[0] <= b->members[0]))
@@ -575,10 +691,11 @@ samba_status samba_fusion_schedule(samba_fusion *f)
         }
         sorted[k] = (int32_t)i;
     }
+    f->order_count = live;
     int64_t placed = 0, first = 0;
-    while (placed < count) {
+    while (placed < live) {
         int64_t pick = -1;
-        for (int64_t i = first; i < count && pick < 0; i++) {
+        for (int64_t i = first; i < live && pick < 0; i++) {
             if (has(done, sorted[i]))
                 continue;
             bool ready = true;
@@ -592,7 +709,7 @@ samba_status samba_fusion_schedule(samba_fusion *f)
         int32_t group = sorted[pick];
         done[group >> 6] |= (uint64_t)1 << (group & 63);
         f->order[placed++] = group;
-        while (first < count && has(done, sorted[first]))
+        while (first < live && has(done, sorted[first]))
             first++;
     }
     return SAMBA_OK;

@@ -106,6 +106,24 @@ static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *i
     }
 }
 
+/* The transpose of a product that nobody else reads is the product of the transposes, the other way round: a weight's gradient comes in
+ * the weight's own layout. */
+static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
+{
+    samba_graph *out = rewriter->out;
+    const int32_t *users = rewriter->user;
+    const samba_node *product = samba_node_at(rewriter->in, node->inputs[0]);
+    int last = node->rank - 1;
+    if (node->op != SAMBA_OP_permute || product->op != SAMBA_OP_matmul || users[node->inputs[0]] != 1)
+        return SAMBA_NONE;
+    for (int i = 0; i < node->rank; i++)
+        if (node->attrs->permute.dims.at[i] != (i == last ? last - 1 : i == last - 1 ? last : i))
+            return SAMBA_NONE;
+    samba_ref a = rewriter->map[product->inputs[0]], b = rewriter->map[product->inputs[1]];
+    samba_ref ta = samba_emit_transpose(out, a, -2, -1), tb = samba_emit_transpose(out, b, -2, -1);
+    return samba_emit2(out, SAMBA_OP_matmul, tb, ta);
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
@@ -113,14 +131,35 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     const samba_node *node = samba_node_at(rewriter->in, ref);
     samba_ref simpler = samba_ops[node->op].arity == 2 ? neutral(out, node, inputs) : SAMBA_NONE;
     if (simpler == SAMBA_NONE && node->arity == 1)
+        simpler = transposed(rewriter, node);
+    if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = view(out, node, inputs);
     return simpler != SAMBA_NONE || out->status != SAMBA_OK ? simpler : samba_rewrite_copy(rewriter, ref, inputs);
 }
 
+static samba_status sweep(samba_compiler *compiler)
+{
+    const samba_graph *in = compiler->graph;
+    size_t bytes = sizeof(int32_t) * (size_t)(in->node_count + 1);
+    int32_t *users = samba_calloc(compiler->context, bytes);
+    if (!users)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < in->node_count; i++)
+        for (int k = 0; k < in->nodes[i].arity; k++)
+            users[in->nodes[i].inputs[k]]++;
+    for (int64_t i = 0; i < in->sink_count; i++)
+        users[in->sinks[i].value]++;
+    samba_graph *out;
+    samba_status status = samba_graph_rewrite(in, simplify, users, &out);
+    samba_free(compiler->context, users, bytes);
+    if (status == SAMBA_OK)
+        samba_compiler_take_graph(compiler, out);
+    return status;
+}
+
+/* Twice: what a rule makes of a node may be simpler for its users, and what it leaves behind is dead only for the next sweep. */
 samba_status samba_pass_simplify(samba_compiler *compiler)
 {
-    samba_graph *out;
-    SAMBA_TRY(samba_graph_rewrite(compiler->graph, simplify, NULL, &out));
-    samba_compiler_take_graph(compiler, out);
-    return SAMBA_OK;
+    SAMBA_TRY(sweep(compiler));
+    return sweep(compiler);
 }

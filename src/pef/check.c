@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan's tables: counts, buffers, tensors, argins, constants, sections and the schedule; then every stage by check_stage.c. The first
- * broken thing is the message. Needs memory only to find names that are there twice. */
+ * The plan's tables: counts, buffers, tensors, argins, constants, sections and the schedule; then every stage by check_stage.c.
+ * The first broken thing is the message. Needs memory only to find names that are there twice. */
 #include "pef/check.h"
 #include "pef/names.h"
 
@@ -42,9 +42,9 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
         const char *what;
         int32_t count;
         const void *items;
-    } lists[] = {{"buffers", plan->buffer_count, plan->buffers},       {"stages", plan->stage_count, plan->stages},
-                 {"sections", plan->section_count, plan->sections},    {"tensors", plan->tensor_count, plan->tensors},
-                 {"argins", plan->argin_count, plan->argins},          {"constants", plan->constant_count, plan->constants},
+    } lists[] = {{"buffers", plan->buffer_count, plan->buffers},    {"stages", plan->stage_count, plan->stages},
+                 {"sections", plan->section_count, plan->sections}, {"tensors", plan->tensor_count, plan->tensors},
+                 {"argins", plan->argin_count, plan->argins},       {"constants", plan->constant_count, plan->constants},
                  {"calls", plan->call_count, plan->calls}};
     for (int i = 0; i < SAMBA_COUNT(lists); i++)
         if (lists[i].count < 0 || (lists[i].count > 0 && !lists[i].items))
@@ -52,15 +52,15 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
     if (!plan->name || !plan->graph_text)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "the plan has no name or no graph text");
     if (plan->inference < 0 || plan->inference > 1 || plan->grad_accumulation_steps < 1)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "inference is %d and gradient accumulation takes %d steps", plan->inference,
-                          plan->grad_accumulation_steps);
-    const int64_t parts[] = {plan->memory_bytes,         plan->memory.parameters,  plan->memory.state,
-                             plan->memory.gradients,     plan->memory.inputs_outputs, plan->memory.activations,
-                             plan->memory.constants,     plan->memory.scratch,     plan->memory.total};
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "inference is %d and gradient accumulation takes %d steps",
+                          plan->inference, plan->grad_accumulation_steps);
+    const int64_t parts[] = {plan->memory_bytes,     plan->memory.parameters,     plan->memory.state,
+                             plan->memory.gradients, plan->memory.inputs_outputs, plan->memory.activations,
+                             plan->memory.constants, plan->memory.scratch,        plan->memory.total};
     for (int i = 0; i < SAMBA_COUNT(parts); i++)
         if (parts[i] < 0 || parts[i] > SAMBA_PLAN_LARGEST_MEMORY)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "device memory of %lld bytes: it must be between 0 and %lld", (long long)parts[i],
-                              (long long)SAMBA_PLAN_LARGEST_MEMORY);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "device memory of %lld bytes: it must be between 0 and %lld",
+                              (long long)parts[i], (long long)SAMBA_PLAN_LARGEST_MEMORY);
     return SAMBA_OK;
 }
 
@@ -69,9 +69,11 @@ static samba_status check_buffers(samba_context *context, const samba_plan *plan
     for (int32_t i = 0; i < plan->buffer_count; i++) {
         const samba_buffer *buffer = &plan->buffers[i];
         int64_t end;
-        if (!samba_add_checked(buffer->offset, buffer->bytes, &end) || end > plan->memory_bytes || buffer->offset % SAMBA_ALIGNMENT != 0)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "buffer %d: %lld bytes at %lld do not lie aligned to %d in %lld bytes of memory", i,
-                              (long long)buffer->bytes, (long long)buffer->offset, SAMBA_ALIGNMENT, (long long)plan->memory_bytes);
+        if (!samba_add_checked(buffer->offset, buffer->bytes, &end) || end > plan->memory_bytes ||
+            buffer->offset % SAMBA_ALIGNMENT != 0)
+            return samba_fail(
+                context, SAMBA_ERROR_FORMAT, "buffer %d: %lld bytes at %lld do not lie aligned to %d in %lld bytes of memory", i,
+                (long long)buffer->bytes, (long long)buffer->offset, SAMBA_ALIGNMENT, (long long)plan->memory_bytes);
     }
     return SAMBA_OK;
 }
@@ -81,22 +83,29 @@ static bool is_flag(int32_t value) { return value == 0 || value == 1; }
 static samba_status check_tensor(samba_context *context, const samba_plan *plan, const samba_plan_tensor *tensor)
 {
     int64_t numel;
-    if (tensor->kind < SAMBA_KIND_INPUT || tensor->kind > SAMBA_KIND_OUTPUT || !samba_check_dtype(tensor->dtype) || tensor->rank < 0 ||
-        tensor->rank > SAMBA_MAX_RANK || !samba_check_numel(tensor->rank, tensor->shape, &numel))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": kind %d, dtype %d, rank %d or a size of its shape is impossible",
-                          tensor->name, tensor->kind, tensor->dtype, tensor->rank);
+    if (tensor->kind < SAMBA_KIND_INPUT || tensor->kind > SAMBA_KIND_OUTPUT || !samba_check_dtype(tensor->dtype) ||
+        tensor->rank < 0 || tensor->rank > SAMBA_MAX_RANK || !samba_check_numel(tensor->rank, tensor->shape, &numel))
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "tensor \"%.128s\": kind %d, dtype %d, rank %d or a size of its shape is impossible", tensor->name,
+                          tensor->kind, tensor->dtype, tensor->rank);
     if (!samba_check_fits(plan, tensor->buffer, tensor->dtype, 0, numel))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": %lld elements of %s do not fit buffer %d", tensor->name,
-                          (long long)numel, samba_dtype_name((samba_dtype)tensor->dtype), tensor->buffer);
-    bool floating = samba_dtype_is_floating_point((samba_dtype)tensor->dtype), integral = !floating && tensor->dtype != SAMBA_BOOL;
-    if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NORMAL || (tensor->init >= SAMBA_INIT_UNIFORM && !floating) ||
-        (tensor->init == SAMBA_INIT_UNIFORM && !(tensor->init_a <= tensor->init_b)) || !isfinite(tensor->init_a) || !isfinite(tensor->init_b))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": initializer %d (%g, %g) is impossible for %s", tensor->name,
-                          tensor->init, tensor->init_a, tensor->init_b, samba_dtype_name((samba_dtype)tensor->dtype));
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": %lld elements of %s do not fit buffer %d",
+                          tensor->name, (long long)numel, samba_dtype_name((samba_dtype)tensor->dtype), tensor->buffer);
+    bool floating = samba_dtype_is_floating_point((samba_dtype)tensor->dtype),
+         integral = !floating && tensor->dtype != SAMBA_BOOL;
+    if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NORMAL ||
+        (tensor->init >= SAMBA_INIT_UNIFORM && !floating) ||
+        (tensor->init == SAMBA_INIT_UNIFORM && !(tensor->init_a <= tensor->init_b)) || !isfinite(tensor->init_a) ||
+        !isfinite(tensor->init_b))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": initializer %d (%g, %g) is impossible for %s",
+                          tensor->name, tensor->init, tensor->init_a, tensor->init_b,
+                          samba_dtype_name((samba_dtype)tensor->dtype));
     if (!is_flag(tensor->is_loss) || !is_flag(tensor->has_range) || !is_flag(tensor->has_ignore) ||
         (tensor->is_loss && tensor->kind != SAMBA_KIND_OUTPUT) ||
-        (tensor->has_range && (tensor->kind != SAMBA_KIND_INPUT || !integral || tensor->low > tensor->high || !tensor->range_user)))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": its loss or its range of indices is impossible", tensor->name);
+        (tensor->has_range &&
+         (tensor->kind != SAMBA_KIND_INPUT || !integral || tensor->low > tensor->high || !tensor->range_user)))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": its loss or its range of indices is impossible",
+                          tensor->name);
     return SAMBA_OK;
 }
 
@@ -105,10 +114,11 @@ static samba_status check_argin(samba_context *context, const samba_plan *plan, 
     bool integral = argin->dtype == SAMBA_INT64;
     if (argin->role < 0 || argin->role > 2 || (!integral && argin->dtype != SAMBA_FLOAT64) || (argin->role == 1 && integral) ||
         (argin->role == 2 && !integral) || !samba_check_fits(plan, argin->buffer, argin->dtype, 0, 1))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": role %d, dtype %d or buffer %d is impossible", argin->name,
-                          argin->role, argin->dtype, argin->buffer);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": role %d, dtype %d or buffer %d is impossible",
+                          argin->name, argin->role, argin->dtype, argin->buffer);
     if (isnan(argin->value) || (integral && (argin->value != trunc(argin->value) || fabs(argin->value) > 0x1p53)))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": %g is no value for it", argin->name, argin->value);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": %g is no value for it", argin->name,
+                          argin->value);
     return SAMBA_OK;
 }
 
@@ -137,8 +147,8 @@ static samba_status check_constants(samba_context *context, const samba_plan *pl
     for (int32_t i = 0; i < plan->constant_count; i++) {
         const samba_plan_constant *constant = &plan->constants[i];
         if (!samba_check_fits(plan, constant->buffer, SAMBA_UINT8, 0, constant->size) || (constant->size > 0 && !constant->data))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes do not fit buffer %d", i, (long long)constant->size,
-                              constant->buffer);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes do not fit buffer %d", i,
+                              (long long)constant->size, constant->buffer);
     }
     return SAMBA_OK;
 }
@@ -150,18 +160,20 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
         const samba_plan_section *section = &plan->sections[i];
         if (section->id != i || section->phase < 0 || section->phase >= SAMBA_COUNT(samba_section_type_names) || !section->name ||
             section->flops < 0 || section->bytes < 0)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: id %d, phase %d, name, FLOPs or bytes are impossible", i, section->id,
-                              section->phase);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: id %d, phase %d, name, FLOPs or bytes are impossible", i,
+                              section->id, section->phase);
         if (section->first_stage != next || section->stage_count < 0 || section->stage_count > plan->stage_count - next)
             return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages from %d on, but the next of %d stages is %d", i,
                               section->stage_count, section->first_stage, plan->stage_count, next);
         next += section->stage_count;
     }
     if (next != plan->stage_count)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%d of %d stages belong to no section", plan->stage_count - next, plan->stage_count);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%d of %d stages belong to no section", plan->stage_count - next,
+                          plan->stage_count);
     for (int32_t i = 0; i < plan->call_count; i++)
         if (plan->calls[i] < 0 || plan->calls[i] >= plan->section_count)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "call %d: there is no section %d among %d", i, plan->calls[i], plan->section_count);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "call %d: there is no section %d among %d", i, plan->calls[i],
+                              plan->section_count);
     return SAMBA_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of samba_plan_check. What they promise together is memory safety: a plan that passes cannot make a kernel touch a byte outside the
- * buffer that an operand names, and no size computed from it overflows. It may still compute nonsense. */
+ * The parts of samba_plan_check. What they promise together is memory safety: a plan that passes cannot make a kernel touch a
+ * byte outside the buffer that an operand names, and no size computed from it overflows. It may still compute nonsense. */
 #ifndef SAMBA_PEF_CHECK_H
 #define SAMBA_PEF_CHECK_H
 
@@ -9,7 +9,8 @@
 
 #define SAMBA_PLAN_LARGEST_NUMEL ((int64_t)1 << 48)  /* elements of a domain or tensor */
 #define SAMBA_PLAN_LARGEST_MEMORY ((int64_t)1 << 46) /* bytes of the device arena */
-#define SAMBA_PLAN_LARGEST_STEP ((int64_t)1 << 46)   /* any stride, offset or window step: sums of eight products stay checkable */
+#define SAMBA_PLAN_LARGEST_STEP ((int64_t)1 << 46)   /* any stride, offset or window step: sums of eight products stay checkable \
+                                                      */
 #define SAMBA_PLAN_REGISTERS 4096
 #define SAMBA_PLAN_OPERANDS 32767
 
@@ -29,10 +30,11 @@ bool samba_check_buffer(const samba_plan *plan, int32_t buffer);
 /* Elements of `dtype` from `offset` on, `count` of them, lie in the buffer. */
 bool samba_check_fits(const samba_plan *plan, int32_t buffer, int32_t dtype, int64_t offset, int64_t count);
 
-/* The furthest element of the operand lies in its buffer even if sizes of 0 were 1: for what touches memory on an empty domain too. */
+/* The furthest element of the operand lies in its buffer even if sizes of 0 were 1: for what touches memory on an empty domain
+ * too. */
 bool samba_check_reach(const samba_check *check, const samba_stage *stage, const samba_operand *operand);
 
-samba_status samba_check_program(const samba_check *check, const samba_stage *stage);  /* check_program.c */
-samba_status samba_check_stage(const samba_check *check, const samba_stage *stage);    /* check_stage.c */
+samba_status samba_check_program(const samba_check *check, const samba_stage *stage); /* check_program.c */
+samba_status samba_check_stage(const samba_check *check, const samba_stage *stage);   /* check_stage.c */
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tile programs: each instruction has exactly the registers of its form, of classes and extents that fit; no register is read before it was
- * written; steps cover the instructions behind the setup, in order. What a form needs is one row of a table.
+ * Tile programs: each instruction has exactly the registers of its form, of classes and extents that fit; no register is read
+ * before it was written; steps cover the instructions behind the setup, in order. What a form needs is one row of a table.
  *
- * Extents bound a kernel's writes: a FULL register holds a chunk of a row and is computed in loop steps only, a ROW register holds one value
- * a row. Registers of the setup are filled to capacity and serve as both, so nothing else may write them. */
+ * Extents bound a kernel's writes: a FULL register holds a chunk of a row and is computed in loop steps only, a ROW register
+ * holds one value a row. Registers of the setup are filled to capacity and serve as both, so nothing else may write them. */
 #include "pef/check.h"
 
 #include <math.h>
 
 typedef enum rule { /* classes of d and the sources; a register that meets memory also has the class of the operand's dtype */
-    FREE,           /* any */
-    ONE,            /* all of one class */
-    PREDICATE,      /* a b of one class, d f32 */
-    CHOICE,         /* a f32; b c d of one class */
-    ALL_F32,
-    ALL_I64,
-    UNIFORM /* d f32, a i64 */
+                    FREE,      /* any */
+                    ONE,       /* all of one class */
+                    PREDICATE, /* a b of one class, d f32 */
+                    CHOICE,    /* a f32; b c d of one class */
+                    ALL_F32,
+                    ALL_I64,
+                    UNIFORM /* d f32, a i64 */
 } rule;
 typedef struct form_facts {
     bool d, a, b, c, operand, setup; /* what it has; whether it may stand in the setup */
@@ -46,7 +46,7 @@ typedef struct walk {
     const samba_check *check;
     const samba_stage *stage;
     const samba_program *program;
-    int32_t at;      /* instruction */
+    int32_t at;       /* instruction */
     bool setup, loop; /* where it stands */
     uint8_t state[SAMBA_PLAN_REGISTERS];
 } walk;
@@ -54,8 +54,8 @@ typedef struct walk {
 static samba_status fail_at(const walk *w, const char *reason)
 {
     const samba_instruction *i = &w->program->instructions[w->at];
-    return samba_check_stage_fail(w->check, "instruction %d (%s d=%d a=%d b=%d c=%d operand=%d): %s", w->at, samba_tile_table[i->op].name, i->d,
-                                  i->a, i->b, i->c, i->operand, reason);
+    return samba_check_stage_fail(w->check, "instruction %d (%s d=%d a=%d b=%d c=%d operand=%d): %s", w->at,
+                                  samba_tile_table[i->op].name, i->d, i->a, i->b, i->c, i->operand, reason);
 }
 
 static bool register_fits(const walk *w, bool wanted, int16_t index)
@@ -68,16 +68,22 @@ static int class_of(const walk *w, int16_t index) { return w->program->registers
 static bool classes_fit(const walk *w, const samba_instruction *i, samba_tile_form form)
 {
     switch (forms[form].rule) {
-    case FREE: return true;
+    case FREE:
+        return true;
     case ONE:
         return (class_of(w, i->d) == class_of(w, i->a) || (i->op == SAMBA_TILE_argmax && class_of(w, i->d) == SAMBA_I64)) &&
-               (i->op != SAMBA_TILE_argmax || class_of(w, i->d) == SAMBA_I64) && (i->b < 0 || class_of(w, i->b) == class_of(w, i->a));
-    case PREDICATE: return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == class_of(w, i->b);
+               (i->op != SAMBA_TILE_argmax || class_of(w, i->d) == SAMBA_I64) &&
+               (i->b < 0 || class_of(w, i->b) == class_of(w, i->a));
+    case PREDICATE:
+        return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == class_of(w, i->b);
     case CHOICE:
         return class_of(w, i->a) == SAMBA_F32 && class_of(w, i->d) == class_of(w, i->b) && class_of(w, i->d) == class_of(w, i->c);
-    case ALL_F32: return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_F32;
-    case ALL_I64: return class_of(w, i->d) == SAMBA_I64 && (i->a < 0 || class_of(w, i->a) == SAMBA_I64);
-    case UNIFORM: return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_I64;
+    case ALL_F32:
+        return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_F32;
+    case ALL_I64:
+        return class_of(w, i->d) == SAMBA_I64 && (i->a < 0 || class_of(w, i->a) == SAMBA_I64);
+    case UNIFORM:
+        return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_I64;
     }
     return false;
 }
@@ -97,7 +103,8 @@ static samba_status check_extents(const walk *w, const samba_instruction *i, sam
     bool any = form == SAMBA_FORM_RANDOM; /* its source is one number */
     if (!any && (!serves(w, i->a, source) || !serves(w, i->b, source) || !serves(w, i->c, source)))
         return fail_at(w, "a source has the other extent");
-    if ((form == SAMBA_FORM_REDUCE && extent != SAMBA_ROW) || ((form == SAMBA_FORM_SPREAD || form == SAMBA_FORM_BLOCK) && extent != SAMBA_FULL))
+    if ((form == SAMBA_FORM_REDUCE && extent != SAMBA_ROW) ||
+        ((form == SAMBA_FORM_SPREAD || form == SAMBA_FORM_BLOCK) && extent != SAMBA_FULL))
         return fail_at(w, "the result has the other extent");
     if ((extent == SAMBA_FULL || form == SAMBA_FORM_REDUCE) && !w->loop)
         return fail_at(w, "it works on chunks of rows but stands outside a loop step");
@@ -143,7 +150,8 @@ static samba_status check_form(const walk *w, const samba_instruction *i, samba_
     const bool in_memory = forms[form].operand && form != SAMBA_FORM_RANDOM;
     if (in_memory && w->stage->operands[i->operand].buffer < 0)
         return fail_at(w, "its operand has no buffer");
-    if (in_memory && (int)samba_class_of((samba_dtype)w->stage->operands[i->operand].dtype) != class_of(w, i->d >= 0 ? i->d : i->a))
+    if (in_memory &&
+        (int)samba_class_of((samba_dtype)w->stage->operands[i->operand].dtype) != class_of(w, i->d >= 0 ? i->d : i->a))
         return fail_at(w, "its operand's dtype is of another class than its register");
     if (form == SAMBA_FORM_COLLECT &&
         !collect_fits(w, &w->stage->operands[i->operand], w->program->registers[i->a].extent == SAMBA_FULL))
@@ -155,7 +163,8 @@ static samba_status check_instruction(walk *w)
 {
     const samba_instruction *i = &w->program->instructions[w->at];
     if (i->op >= SAMBA_TILE_COUNT)
-        return samba_check_stage_fail(w->check, "instruction %d: there is no tile operator %d among %d", w->at, i->op, (int)SAMBA_TILE_COUNT);
+        return samba_check_stage_fail(w->check, "instruction %d: there is no tile operator %d among %d", w->at, i->op,
+                                      (int)SAMBA_TILE_COUNT);
     samba_tile_form form = samba_tile_table[i->op].form;
     const form_facts *facts = &forms[form];
     if (!register_fits(w, facts->d, i->d) || !register_fits(w, facts->a, i->a) || !register_fits(w, facts->b, i->b) ||
@@ -185,19 +194,19 @@ static samba_status check_registers(const samba_check *check, const samba_stage 
     for (int32_t i = 0; i < program->register_count; i++) {
         const samba_register *r = &program->registers[i];
         if (r->class_ > SAMBA_I64 || r->extent > SAMBA_ROW || r->wide > 1 || r->direct < -1 || r->direct >= stage->operand_count)
-            return samba_check_stage_fail(check, "register %d: class %d, extent %d, wide %d or direct operand %d is impossible", i, r->class_,
-                                          r->extent, r->wide, r->direct);
+            return samba_check_stage_fail(check, "register %d: class %d, extent %d, wide %d or direct operand %d is impossible",
+                                          i, r->class_, r->extent, r->wide, r->direct);
         if (r->direct >= 0 && (stage->operands[r->direct].buffer < 0 ||
                                samba_class_of((samba_dtype)stage->operands[r->direct].dtype) != (samba_register_class)r->class_))
-            return samba_check_stage_fail(check, "register %d cannot lie in operand %d: its class is another or there is no buffer", i,
-                                          r->direct);
+            return samba_check_stage_fail(
+                check, "register %d cannot lie in operand %d: its class is another or there is no buffer", i, r->direct);
         wide += r->wide;
     }
     /* Wide registers hold whole rows in every thread's scratch. */
     int64_t bytes;
     if (!samba_mul_checked(wide * 8, stage->domain[stage->rank - 1], &bytes) || bytes > SAMBA_PLAN_LARGEST_MEMORY)
-        return samba_check_stage_fail(check, "%lld registers for whole rows of %lld elements need too much memory", (long long)wide,
-                                      (long long)stage->domain[stage->rank - 1]);
+        return samba_check_stage_fail(check, "%lld registers for whole rows of %lld elements need too much memory",
+                                      (long long)wide, (long long)stage->domain[stage->rank - 1]);
     return SAMBA_OK;
 }
 
@@ -217,9 +226,10 @@ samba_status samba_check_program(const samba_check *check, const samba_stage *st
     w.setup = false;
     for (int32_t s = 0; s < program->step_count; s++) {
         const samba_step *step = &program->steps[s];
-        if (step->begin != w.at || step->end < step->begin || step->end > program->instruction_count || (step->loop != 0 && step->loop != 1))
-            return samba_check_stage_fail(check, "step %d takes instructions [%d, %d) where %d is next of %d", s, step->begin, step->end, w.at,
-                                          program->instruction_count);
+        if (step->begin != w.at || step->end < step->begin || step->end > program->instruction_count ||
+            (step->loop != 0 && step->loop != 1))
+            return samba_check_stage_fail(check, "step %d takes instructions [%d, %d) where %d is next of %d", s, step->begin,
+                                          step->end, w.at, program->instruction_count);
         w.loop = step->loop;
         for (; w.at < step->end; w.at++)
             SAMBA_TRY(check_instruction(&w));

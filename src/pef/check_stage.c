@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages: domains, and for every operand the furthest element that any coordinate can reach. Strides and offsets are never negative, so the
- * least element is the offset and the furthest is the sum of (size - 1) * stride; all of it in checked arithmetic.
+ * Stages: domains, and for every operand the furthest element that any coordinate can reach. Strides and offsets are never
+ * negative, so the least element is the offset and the furthest is the sum of (size - 1) * stride; all of it in checked
+ * arithmetic.
  *
- * A window's coordinate may leave [0, limit), where elements count as 0; what it can add to an address is at most (limit - 1) * stride. */
+ * A window's coordinate may leave [0, limit), where elements count as 0; what it can add to an address is at most (limit - 1) *
+ * stride. */
 #include "pef/check.h"
 
 samba_status samba_check_stage_fail(const samba_check *check, const char *format, ...)
@@ -53,13 +55,14 @@ static samba_status check_operands(const samba_check *check, const samba_stage *
             return samba_check_stage_fail(check, "operand %d: dtype %d, offset %lld or a stride is impossible", i, operand->dtype,
                                           (long long)operand->offset);
         if (operand->buffer != -1 && !samba_check_buffer(check->plan, operand->buffer))
-            return samba_check_stage_fail(check, "operand %d: there is no buffer %d among %d", i, operand->buffer, check->plan->buffer_count);
+            return samba_check_stage_fail(check, "operand %d: there is no buffer %d among %d", i, operand->buffer,
+                                          check->plan->buffer_count);
         int64_t reach = operand->offset;
         bool possible = add_reach(stage->rank, stage->domain, operand->strides, &reach);
         bool touched = operand->buffer >= 0 && numel > 0; /* what is touched on an empty domain is checked with the program */
         if (!possible || (touched && !samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1)))
-            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", i, (long long)reach,
-                                          samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
+            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", i,
+                                          (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
     }
     return SAMBA_OK;
 }
@@ -69,20 +72,22 @@ static bool window_steps_possible(int count, const int64_t *sizes, const int64_t
 {
     for (int i = 0; i < count; i++) {
         int64_t magnitude = steps[i] < 0 ? -(steps[i] + 1) : steps[i], way; /* +1: the most negative number has no positive */
-        if (magnitude >= SAMBA_PLAN_LARGEST_STEP || !samba_mul_checked(sizes[i], magnitude + 1, &way) || way > SAMBA_PLAN_LARGEST_STEP)
+        if (magnitude >= SAMBA_PLAN_LARGEST_STEP || !samba_mul_checked(sizes[i], magnitude + 1, &way) ||
+            way > SAMBA_PLAN_LARGEST_STEP)
             return false;
     }
     return true;
 }
 
-static samba_status check_factor(const samba_check *check, const samba_contract *contract, const samba_factor *factor, int own_rank,
-                                 const int64_t *own, bool empty, const char *what)
+static samba_status check_factor(const samba_check *check, const samba_contract *contract, const samba_factor *factor,
+                                 int own_rank, const int64_t *own, bool empty, const char *what)
 {
     if (!samba_check_buffer(check->plan, factor->buffer) || !samba_check_dtype(factor->dtype) || factor->offset < 0 ||
-        factor->offset > SAMBA_PLAN_LARGEST_STEP || factor->window_count < 0 || factor->window_count > SAMBA_COUNT(factor->windows) ||
+        factor->offset > SAMBA_PLAN_LARGEST_STEP || factor->window_count < 0 ||
+        factor->window_count > SAMBA_COUNT(factor->windows) ||
         samba_class_of((samba_dtype)factor->dtype) != (samba_register_class)contract->class_)
-        return samba_check_stage_fail(check, "factor %s: buffer %d, dtype %d, offset %lld or %d windows are impossible", what, factor->buffer,
-                                      factor->dtype, (long long)factor->offset, factor->window_count);
+        return samba_check_stage_fail(check, "factor %s: buffer %d, dtype %d, offset %lld or %d windows are impossible", what,
+                                      factor->buffer, factor->dtype, (long long)factor->offset, factor->window_count);
     if (!strides_possible(contract->batch_rank, factor->batch) || !strides_possible(own_rank, factor->own) ||
         !strides_possible(contract->k_rank, factor->inner))
         return samba_check_stage_fail(check, "factor %s has an impossible stride", what);
@@ -91,20 +96,23 @@ static samba_status check_factor(const samba_check *check, const samba_contract 
         const samba_window *window = &factor->windows[i];
         const int64_t limit = SAMBA_PLAN_LARGEST_STEP;
         if (window->base < -limit || window->base > limit || window->limit < 0 || window->limit > SAMBA_PLAN_LARGEST_NUMEL ||
-            window->dilation < 1 || window->dilation > limit / (window->limit + 1) || window->stride < 0 || window->stride > limit ||
-            !window_steps_possible(own_rank, own, window->own) || !window_steps_possible(contract->k_rank, contract->k, window->inner))
-            return samba_check_stage_fail(check, "factor %s, window %d: base, limit, dilation, stride or a step is impossible", what, i);
+            window->dilation < 1 || window->dilation > limit / (window->limit + 1) || window->stride < 0 ||
+            window->stride > limit || !window_steps_possible(own_rank, own, window->own) ||
+            !window_steps_possible(contract->k_rank, contract->k, window->inner))
+            return samba_check_stage_fail(check, "factor %s, window %d: base, limit, dilation, stride or a step is impossible",
+                                          what, i);
         empty |= window->limit == 0; /* every element counts as 0 */
     }
     if (empty)
         return SAMBA_OK;
-    bool possible = add_reach(contract->batch_rank, contract->batch, factor->batch, &reach) && add_reach(own_rank, own, factor->own, &reach) &&
+    bool possible = add_reach(contract->batch_rank, contract->batch, factor->batch, &reach) &&
+                    add_reach(own_rank, own, factor->own, &reach) &&
                     add_reach(contract->k_rank, contract->k, factor->inner, &reach);
     for (int32_t i = 0; possible && i < factor->window_count; i++)
         possible = add_reach(1, &factor->windows[i].limit, &factor->windows[i].stride, &reach);
     if (!possible || !samba_check_fits(check->plan, factor->buffer, factor->dtype, reach, 1))
-        return samba_check_stage_fail(check, "factor %s reaches element %lld of %s, beyond the end of buffer %d", what, (long long)reach,
-                                      samba_dtype_name((samba_dtype)factor->dtype), factor->buffer);
+        return samba_check_stage_fail(check, "factor %s reaches element %lld of %s, beyond the end of buffer %d", what,
+                                      (long long)reach, samba_dtype_name((samba_dtype)factor->dtype), factor->buffer);
     return SAMBA_OK;
 }
 
@@ -129,19 +137,22 @@ static samba_status check_contract(const samba_check *check, const samba_stage *
     if (!rank_possible(contract->batch_rank) || !rank_possible(contract->m_rank) || !rank_possible(contract->n_rank) ||
         !rank_possible(contract->k_rank) || contract->class_ < 0 || contract->class_ > SAMBA_I64 || contract->whole_rows < 0 ||
         contract->whole_rows > 1)
-        return samba_check_stage_fail(check, "a contraction of ranks %d, %d, %d, %d and class %d is impossible", contract->batch_rank,
-                                      contract->m_rank, contract->n_rank, contract->k_rank, contract->class_);
-    if (!samba_check_numel(contract->batch_rank, contract->batch, &batch) || !samba_check_numel(contract->m_rank, contract->m, &m) ||
-        !samba_check_numel(contract->n_rank, contract->n, &n) || !samba_check_numel(contract->k_rank, contract->k, &k) ||
-        !samba_check_numel(3, (int64_t[]){batch, m, n}, &result) || !samba_check_numel(3, (int64_t[]){batch, m, k}, &a) ||
-        !samba_check_numel(3, (int64_t[]){batch, k, n}, &b) || !samba_check_numel(3, (int64_t[]){m, n, k}, &all))
+        return samba_check_stage_fail(check, "a contraction of ranks %d, %d, %d, %d and class %d is impossible",
+                                      contract->batch_rank, contract->m_rank, contract->n_rank, contract->k_rank,
+                                      contract->class_);
+    if (!samba_check_numel(contract->batch_rank, contract->batch, &batch) ||
+        !samba_check_numel(contract->m_rank, contract->m, &m) || !samba_check_numel(contract->n_rank, contract->n, &n) ||
+        !samba_check_numel(contract->k_rank, contract->k, &k) || !samba_check_numel(3, (int64_t[]){batch, m, n}, &result) ||
+        !samba_check_numel(3, (int64_t[]){batch, m, k}, &a) || !samba_check_numel(3, (int64_t[]){batch, k, n}, &b) ||
+        !samba_check_numel(3, (int64_t[]){m, n, k}, &all))
         return samba_check_stage_fail(check, "a size of the contraction is negative or too large");
-    bool fits = stage->rank == contract->batch_rank + 2 && stage->domain[stage->rank - 2] == m && stage->domain[stage->rank - 1] == n;
+    bool fits =
+        stage->rank == contract->batch_rank + 2 && stage->domain[stage->rank - 2] == m && stage->domain[stage->rank - 1] == n;
     for (int32_t i = 0; fits && i < contract->batch_rank; i++)
         fits = stage->domain[i] == contract->batch[i];
     if (!fits)
-        return samba_check_stage_fail(check, "the domain is not that of a contraction of %lld x %lld in %lld batches", (long long)m,
-                                      (long long)n, (long long)batch);
+        return samba_check_stage_fail(check, "the domain is not that of a contraction of %lld x %lld in %lld batches",
+                                      (long long)m, (long long)n, (long long)batch);
     SAMBA_TRY(check_factor(check, contract, &contract->a, contract->m_rank, contract->m, a == 0, "a"));
     SAMBA_TRY(check_factor(check, contract, &contract->b, contract->n_rank, contract->n, b == 0, "b"));
     SAMBA_TRY(samba_check_program(check, stage));
@@ -156,7 +167,8 @@ static samba_status check_sizes(const samba_check *check, const samba_stage *sta
     if (stage->rank != 0 || stage->operand_count != count)
         return samba_check_stage_fail(check, "it has a domain, or %d operands and not %d", stage->operand_count, count);
     for (int32_t i = 0; i < count; i++)
-        if (!samba_check_fits(check->plan, stage->operands[i].buffer, stage->operands[i].dtype, stage->operands[i].offset, sizes[i]))
+        if (!samba_check_fits(check->plan, stage->operands[i].buffer, stage->operands[i].dtype, stage->operands[i].offset,
+                              sizes[i]))
             return samba_check_stage_fail(check, "operand %d: %lld elements at %lld do not fit buffer %d", i, (long long)sizes[i],
                                           (long long)stage->operands[i].offset, stage->operands[i].buffer);
     return SAMBA_OK;
@@ -194,8 +206,8 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
     if (gather->count < 0 || gather->count > SAMBA_PLAN_LARGEST_NUMEL ||
         !samba_check_numel(2, (int64_t[]){gather->count, gather->width}, &rows) ||
         !samba_check_numel(2, (int64_t[]){gather->table_rows, gather->width}, &table))
-        return samba_check_stage_fail(check, "%lld rows of %lld from a table of %lld rows are impossible", (long long)gather->count,
-                                      (long long)gather->width, (long long)gather->table_rows);
+        return samba_check_stage_fail(check, "%lld rows of %lld from a table of %lld rows are impossible",
+                                      (long long)gather->count, (long long)gather->width, (long long)gather->table_rows);
     const int64_t forward[] = {table, gather->count, rows}, backward[] = {gather->count, rows, table};
     SAMBA_TRY(check_sizes(check, stage, 3, gather->scatter ? backward : forward));
     int32_t index = gather->scatter ? 0 : 1, first = gather->scatter ? 1 : 0;
@@ -208,11 +220,11 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
 samba_status samba_check_stage(const samba_check *check, const samba_stage *stage)
 {
     int64_t numel;
-    if (stage->kind < 0 || stage->kind >= SAMBA_STAGE_KIND_COUNT || !stage->name || stage->flops < 0 || stage->bytes < 0 || stage->rank < 0 ||
-        stage->rank > SAMBA_MAX_RANK || stage->operand_count < 0 || stage->operand_count > SAMBA_PLAN_OPERANDS ||
-        (stage->operand_count > 0 && !stage->operands))
-        return samba_check_stage_fail(check, "kind %d, rank %d, %d operands, FLOPs or bytes are impossible", stage->kind, stage->rank,
-                                      stage->operand_count);
+    if (stage->kind < 0 || stage->kind >= SAMBA_STAGE_KIND_COUNT || !stage->name || stage->flops < 0 || stage->bytes < 0 ||
+        stage->rank < 0 || stage->rank > SAMBA_MAX_RANK || stage->operand_count < 0 ||
+        stage->operand_count > SAMBA_PLAN_OPERANDS || (stage->operand_count > 0 && !stage->operands))
+        return samba_check_stage_fail(check, "kind %d, rank %d, %d operands, FLOPs or bytes are impossible", stage->kind,
+                                      stage->rank, stage->operand_count);
     if (!samba_check_numel(stage->rank, stage->domain, &numel))
         return samba_check_stage_fail(check, "a size of its domain is negative, or the domain has more than %lld elements",
                                       (long long)SAMBA_PLAN_LARGEST_NUMEL);
@@ -222,10 +234,14 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
         if (stage->rank < 1)
             return samba_check_stage_fail(check, "a tile stage needs a domain of rank 1 or more");
         return samba_check_program(check, stage);
-    case SAMBA_STAGE_CONTRACT: return check_contract(check, stage);
-    case SAMBA_STAGE_POOL: return check_pool(check, stage);
-    case SAMBA_STAGE_GATHER: return check_gather(check, stage);
-    case SAMBA_STAGE_KIND_COUNT: break;
+    case SAMBA_STAGE_CONTRACT:
+        return check_contract(check, stage);
+    case SAMBA_STAGE_POOL:
+        return check_pool(check, stage);
+    case SAMBA_STAGE_GATHER:
+        return check_gather(check, stage);
+    case SAMBA_STAGE_KIND_COUNT:
+        break;
     }
     return samba_check_stage_fail(check, "there is no kind %d", stage->kind);
 }

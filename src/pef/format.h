@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of a PEF around its message; docs/pef.md says the same for people. Numbers are little-endian and doubles IEEE 754, as in the
- * memory of every machine this runs on; the two probes refuse a file on any other.
+ * The bytes of a PEF around its message; docs/pef.md says the same for people. Numbers are little-endian and doubles IEEE 754, as
+ * in the memory of every machine this runs on; the two probes refuse a file on any other.
  *
  *   0                 samba_pef_header, 128 bytes
  *   message_offset    the protobuf message samba.pef.Plan, then zeros up to a multiple of 64
@@ -25,7 +25,7 @@ typedef struct samba_pef_header {
     uint32_t version, endian;
     double number;
     int64_t file_length;
-    uint64_t body_checksum; /* XXH3-64 of all bytes behind the header */
+    uint64_t body_checksum;    /* XXH3-64 of all bytes behind the header */
     uint32_t tile_count, zero; /* tile operators that the writer knew */
     uint64_t tile_signature;   /* of those: samba_pef_tile_signature */
     int64_t message_offset, message_length, constants_offset, constants_length;
@@ -34,10 +34,13 @@ typedef struct samba_pef_header {
 } samba_pef_header;
 _Static_assert(sizeof(samba_pef_header) == 128, "the header's layout is part of the format");
 
-static inline int64_t samba_pef_align(int64_t offset) { return (offset + SAMBA_PEF_ALIGN - 1) / SAMBA_PEF_ALIGN * SAMBA_PEF_ALIGN; }
+static inline int64_t samba_pef_align(int64_t offset)
+{
+    return (offset + SAMBA_PEF_ALIGN - 1) / SAMBA_PEF_ALIGN * SAMBA_PEF_ALIGN;
+}
 
-/* Hash of the names and forms of the first `count` tile operators. Operators are only ever added at the end, so a library reads every file
- * whose operators are a beginning of its own table. */
+/* Hash of the names and forms of the first `count` tile operators. Operators are only ever added at the end, so a library reads
+ * every file whose operators are a beginning of its own table. */
 uint64_t samba_pef_tile_signature(uint32_t count);
 
 #endif

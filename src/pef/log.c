@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The .pef.log: what a PEF holds, as an aligned text for people. Memory and its parts, the table of sections, every section's stages, the
- * schedule. It says nothing that the plan does not, so equal plans have equal logs. */
+ * The .pef.log: what a PEF holds, as an aligned text for people. Memory and its parts, the table of sections, every section's
+ * stages, the schedule. It says nothing that the plan does not, so equal plans have equal logs. */
 #include "pef/plan.h"
 
 #include <string.h>
 
 #define AMOUNT_SIZE 24
 
-/* 1234567 -> "1.23 M"; numbers below 1000 stay whole. */
+/* 1234567 -> "1.23 M", for a unit to follow; numbers below 1000 stay whole. */
 static const char *amount(int64_t value, char buffer[AMOUNT_SIZE])
 {
-    static const char *const prefixes[] = {"", " k", " M", " G", " T", " P", " E"};
+    static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
     double scaled = (double)value;
     int prefix = 0;
     while (scaled >= 999.5 && prefix < SAMBA_COUNT(prefixes) - 1) {
@@ -19,7 +19,7 @@ static const char *amount(int64_t value, char buffer[AMOUNT_SIZE])
         prefix++;
     }
     int decimals = prefix == 0 || scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
-    snprintf(buffer, AMOUNT_SIZE, "%.*f%s", decimals, scaled, prefixes[prefix]);
+    snprintf(buffer, AMOUNT_SIZE, "%.*f %s", decimals, scaled, prefixes[prefix]);
     return buffer;
 }
 
@@ -28,13 +28,15 @@ static void add_memory(const samba_plan *plan, samba_text *text)
     const struct {
         const char *name;
         int64_t bytes;
-    } parts[] = {{"parameters", plan->memory.parameters},   {"state", plan->memory.state},         {"gradients", plan->memory.gradients},
-                 {"inputs, outputs", plan->memory.inputs_outputs}, {"activations", plan->memory.activations},
-                 {"constants", plan->memory.constants},     {"scratch", plan->memory.scratch},     {"total", plan->memory.total}};
+    } parts[] = {{"parameters", plan->memory.parameters},   {"state", plan->memory.state},
+                 {"gradients", plan->memory.gradients},     {"inputs, outputs", plan->memory.inputs_outputs},
+                 {"activations", plan->memory.activations}, {"constants", plan->memory.constants},
+                 {"scratch", plan->memory.scratch},         {"total", plan->memory.total}};
     char buffer[AMOUNT_SIZE];
     samba_text_add(text, "\ndevice memory\n");
     for (int i = 0; i < SAMBA_COUNT(parts); i++)
-        samba_text_add(text, "  %-16s %9sB  (%lld bytes)\n", parts[i].name, amount(parts[i].bytes, buffer), (long long)parts[i].bytes);
+        samba_text_add(text, "  %-16s %9sB  (%lld bytes)\n", parts[i].name, amount(parts[i].bytes, buffer),
+                       (long long)parts[i].bytes);
 }
 
 static void add_sections(const samba_plan *plan, samba_text *text)
@@ -43,8 +45,8 @@ static void add_sections(const samba_plan *plan, samba_text *text)
     samba_text_add(text, "\nsections\n  %4s  %-8s  %6s  %12s  %9s  %s\n", "id", "type", "stages", "FLOPs", "bytes", "name");
     for (int32_t i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
-        samba_text_add(text, "  %4d  %-8s  %6d  %12s  %8sB  %s\n", section->id, samba_section_type_names[section->phase], section->stage_count,
-                       amount(section->flops, flops), amount(section->bytes, bytes), section->name);
+        samba_text_add(text, "  %4d  %-8s  %6d  %8sFLOP  %8sB  %s\n", section->id, samba_section_type_names[section->phase],
+                       section->stage_count, amount(section->flops, flops), amount(section->bytes, bytes), section->name);
     }
 }
 
@@ -65,7 +67,8 @@ static void format_domain(const samba_stage *stage, char *buffer, size_t size)
         snprintf(buffer + used, size - (size_t)used, "%lldx%lldx%lld", (long long)stage->domain[stage->rank - 2],
                  (long long)stage->domain[stage->rank - 1], (long long)k);
     } else if (stage->kind == SAMBA_STAGE_POOL) {
-        snprintf(buffer, size, "%lld of %lldx%lld", (long long)stage->pool.planes, (long long)stage->pool.oh, (long long)stage->pool.ow);
+        snprintf(buffer, size, "%lld of %lldx%lld", (long long)stage->pool.planes, (long long)stage->pool.oh,
+                 (long long)stage->pool.ow);
     } else {
         snprintf(buffer, size, "%lld of %lld", (long long)stage->gather.count, (long long)stage->gather.width);
     }
@@ -82,8 +85,8 @@ static void add_stages(const samba_plan *plan, samba_text *text)
         for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
             const samba_stage *stage = &plan->stages[i];
             format_domain(stage, domain, sizeof domain);
-            samba_text_add(text, "  %5d  %-8s  %-20s  %12s  %8sB  %s\n", i, kinds[stage->kind], domain, amount(stage->flops, flops),
-                           amount(stage->bytes, bytes), stage->name);
+            samba_text_add(text, "  %5d  %-8s  %-20s  %8sFLOP  %8sB  %s\n", i, kinds[stage->kind], domain,
+                           amount(stage->flops, flops), amount(stage->bytes, bytes), stage->name);
         }
     }
 }
@@ -96,7 +99,8 @@ static void add_tensors(const samba_plan *plan, samba_text *text)
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
         samba_text_add(text, "  %-9s  %-8s  %-20s  %s%s\n", kinds[tensor->kind], samba_dtype_name((samba_dtype)tensor->dtype),
-                       samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), tensor->name, tensor->is_loss ? " (loss)" : "");
+                       samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), tensor->name,
+                       tensor->is_loss ? " (loss)" : "");
     }
     if (plan->argin_count == 0)
         return;
@@ -109,7 +113,8 @@ static void add_schedule(const samba_plan *plan, samba_text *text)
 {
     samba_text_add(text, "\nschedule\n  %4s  %7s  %s\n", "call", "section", "type");
     for (int32_t i = 0; i < plan->call_count; i++)
-        samba_text_add(text, "  %4d  %7d  %s\n", i, plan->calls[i], samba_section_type_names[plan->sections[plan->calls[i]].phase]);
+        samba_text_add(text, "  %4d  %7d  %s\n", i, plan->calls[i],
+                       samba_section_type_names[plan->sections[plan->calls[i]].phase]);
 }
 
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text)
@@ -126,7 +131,7 @@ samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samb
     samba_text_add(text, "graph       %s%s\n", plan->name, plan->inference ? " (inference)" : "");
     samba_text_add(text, "hash        %016llx\n", (unsigned long long)plan->graph_hash);
     samba_text_add(text, "format      PEF version %d\n", SAMBA_PEF_VERSION);
-    samba_text_add(text, "one run     %s FLOPs, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
+    samba_text_add(text, "one run     %sFLOP, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
     if (plan->grad_accumulation_steps > 1)
         samba_text_add(text, "step        %d runs accumulate gradients\n", plan->grad_accumulation_steps);
     add_memory(plan, text);

@@ -11,7 +11,7 @@ typedef struct samba_names {
     samba_context *context;
     const char *items; /* first item */
     size_t item_size;
-    int32_t *slots; /* item number + 1; 0: free */
+    int32_t *slots;     /* item number + 1; 0: free */
     int64_t slot_count; /* a power of two, at least twice the items */
 } samba_names;
 

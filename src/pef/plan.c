@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's beginning and end, and the facts about the format that writer and reader share: names of section types and the signature
- * of the tile operators. */
+ * A plan's beginning and end, and the facts about the format that writer and reader share: names of section types and the
+ * signature of the tile operators. */
 #include "pef/plan.h"
 #include "pef/format.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * File -> bytes -> plan. Nothing in a file is trusted: header and checksums first, then the message, whose lists bound every allocation by
- * what is really there, then the plan's own check. Until all have passed the caller gets no plan.
+ * File -> bytes -> plan. Nothing in a file is trusted: header and checksums first, then the message, whose lists bound every
+ * allocation by what is really there, then the plan's own check. Until all have passed the caller gets no plan.
  *
- * protobuf-c allocates from a scratch arena (its frees do nothing) that is gone when reading ends; the plan's memory is the plan's arena. */
+ * protobuf-c allocates from a scratch arena (its frees do nothing) that is gone when reading ends; the plan's memory is the
+ * plan's arena. */
 #include "pef/format.h"
 #include "pef/pef.pb-c.h"
 
@@ -15,48 +16,55 @@
 static samba_status check_beginning(samba_context *context, const char *name, const samba_pef_header *header, int64_t size)
 {
     if (size < (int64_t)sizeof header->magic || memcmp(header->magic, SAMBA_PEF_MAGIC, sizeof header->magic) != 0)
-        return samba_fail(context, SAMBA_ERROR_FORMAT,
-                          "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC "; give the .pef file that compile wrote", name);
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "\"%s\" is not a PEF: it does not begin with " SAMBA_PEF_MAGIC "; give the .pef file that compile wrote", name);
     if (size < (int64_t)sizeof *header)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is truncated: a PEF's header has %zu bytes, the file has %lld", name,
-                          sizeof *header, (long long)size);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is truncated: a PEF's header has %zu bytes, the file has %lld",
+                          name, sizeof *header, (long long)size);
     if (header->endian == __builtin_bswap32(SAMBA_PEF_ENDIAN))
         return samba_fail(context, SAMBA_ERROR_FORMAT,
                           "\"%s\" was written on a machine of the other byte order: compile the model again for this one", name);
     if (header->version != SAMBA_PEF_VERSION)
-        return samba_fail(context, SAMBA_ERROR_FORMAT,
-                          "this library reads PEF version %d and \"%s\" is version %u: compile the model again with this library, or "
-                          "update the library",
-                          SAMBA_PEF_VERSION, name, header->version);
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "this library reads PEF version %d and \"%s\" is version %u: compile the model again with this library, or "
+            "update the library",
+            SAMBA_PEF_VERSION, name, header->version);
     if (header->header_checksum != samba_hash(header, offsetof(samba_pef_header, header_checksum), 0))
         return samba_fail(context, SAMBA_ERROR_FORMAT,
-                          "\"%s\" is damaged: its header does not match its checksum; copy it again or compile the model again", name);
+                          "\"%s\" is damaged: its header does not match its checksum; copy it again or compile the model again",
+                          name);
     return SAMBA_OK;
 }
 
-static samba_status check_header(samba_context *context, const char *name, const samba_pef_header *header, const char *bytes, int64_t size)
+static samba_status check_header(samba_context *context, const char *name, const samba_pef_header *header, const char *bytes,
+                                 int64_t size)
 {
     if (header->endian != SAMBA_PEF_ENDIAN || header->number != SAMBA_PEF_NUMBER)
         return samba_fail(context, SAMBA_ERROR_FORMAT,
                           "\"%s\" writes its numbers as no machine does that this library knows: compile the model again", name);
     if (size != header->file_length)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is %s: its header says %lld bytes, the file has %lld; copy it again", name,
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "\"%s\" is %s: its header says %lld bytes, the file has %lld; copy it again", name,
                           size < header->file_length ? "truncated" : "too long", (long long)header->file_length, (long long)size);
     if (header->body_checksum != samba_hash(bytes + sizeof *header, (size_t)size - sizeof *header, 0))
         return samba_fail(context, SAMBA_ERROR_FORMAT,
-                          "\"%s\" is damaged: its content does not match its checksum; copy it again or compile the model again", name);
+                          "\"%s\" is damaged: its content does not match its checksum; copy it again or compile the model again",
+                          name);
     if (header->tile_count > SAMBA_TILE_COUNT || header->tile_signature != samba_pef_tile_signature(header->tile_count))
-        return samba_fail(context, SAMBA_ERROR_FORMAT,
-                          "\"%s\" was compiled by a library with %u tile operators that are not the %d of this one: compile the model "
-                          "again with this library, or update the library",
-                          name, header->tile_count, (int)SAMBA_TILE_COUNT);
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "\"%s\" was compiled by a library with %u tile operators that are not the %d of this one: compile the model "
+            "again with this library, or update the library",
+            name, header->tile_count, (int)SAMBA_TILE_COUNT);
     if (header->zero || header->reserved[0] || header->reserved[1] || header->reserved[2] || header->reserved[3] ||
         header->message_offset != (int64_t)sizeof *header || header->message_length < 0 ||
         header->message_length > SAMBA_PEF_LARGEST_MESSAGE || header->message_length > size - header->message_offset ||
         header->constants_offset != samba_pef_align(header->message_offset + header->message_length) ||
         header->constants_offset > size || header->constants_length != size - header->constants_offset)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %d has them", name,
-                          SAMBA_PEF_VERSION);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %d has them",
+                          name, SAMBA_PEF_VERSION);
     return SAMBA_OK;
 }
 
@@ -70,7 +78,8 @@ typedef struct reader {
 
 static samba_status bad_list(const reader *in, const char *what, size_t count, int64_t room)
 {
-    return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: %zu numbers where there should be %lld", what, count, (long long)room);
+    return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: %zu numbers where there should be %lld", what, count,
+                      (long long)room);
 }
 
 /* Copies a list that must have exactly `count` numbers. */
@@ -84,11 +93,12 @@ static samba_status copy_list(const reader *in, const char *what, const int64_t 
 }
 
 /* Copies a list of up to `room` numbers; its length is the rank. */
-static samba_status copy_shape(const reader *in, const char *what, const int64_t *from, size_t length, int64_t room, int32_t *rank,
-                               int64_t *to)
+static samba_status copy_shape(const reader *in, const char *what, const int64_t *from, size_t length, int64_t room,
+                               int32_t *rank, int64_t *to)
 {
     if (length > (size_t)room)
-        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: rank %zu, but at most %lld is possible", what, length, (long long)room);
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: rank %zu, but at most %lld is possible", what, length,
+                          (long long)room);
     *rank = (int32_t)length;
     return copy_list(in, what, from, length, *rank, to);
 }
@@ -97,8 +107,8 @@ static samba_status copy_shape(const reader *in, const char *what, const int64_t
 static samba_status narrow(const reader *in, const char *what, int64_t value, int64_t low, int64_t high)
 {
     if (value < low || value > high)
-        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s is %lld, outside [%lld, %lld]", what, (long long)value, (long long)low,
-                          (long long)high);
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s is %lld, outside [%lld, %lld]", what, (long long)value,
+                          (long long)low, (long long)high);
     return SAMBA_OK;
 }
 
@@ -110,8 +120,8 @@ static samba_status take_instruction(const reader *in, const Samba__Pef__Instruc
     SAMBA_TRY(narrow(in, "an instruction's register b", from->b, -1, INT16_MAX));
     SAMBA_TRY(narrow(in, "an instruction's register c", from->c, -1, INT16_MAX));
     SAMBA_TRY(narrow(in, "an instruction's operand", from->operand, -1, INT16_MAX));
-    *to = (samba_instruction){(uint16_t)from->op, (int16_t)from->d, (int16_t)from->a, (int16_t)from->b, (int16_t)from->c,
-                              (int16_t)from->operand, from->immediate};
+    *to = (samba_instruction){(uint16_t)from->op, (int16_t)from->d,       (int16_t)from->a, (int16_t)from->b,
+                              (int16_t)from->c,   (int16_t)from->operand, from->immediate};
     return SAMBA_OK;
 }
 
@@ -140,8 +150,8 @@ static samba_status take_program(const reader *in, const Samba__Pef__Program *fr
     return SAMBA_OK;
 }
 
-static samba_status take_factor(const reader *in, const Samba__Pef__Factor *from, const samba_contract *contract, int32_t own_rank,
-                                samba_factor *to)
+static samba_status take_factor(const reader *in, const Samba__Pef__Factor *from, const samba_contract *contract,
+                                int32_t own_rank, samba_factor *to)
 {
     to->buffer = from->buffer;
     to->dtype = from->dtype;
@@ -163,7 +173,8 @@ static samba_status take_factor(const reader *in, const Samba__Pef__Factor *from
 
 static samba_status take_contract(const reader *in, const Samba__Pef__Contract *from, samba_contract *to)
 {
-    SAMBA_TRY(copy_shape(in, "a contraction's batch", from->batch, from->n_batch, SAMBA_CONTRACT_RANK, &to->batch_rank, to->batch));
+    SAMBA_TRY(
+        copy_shape(in, "a contraction's batch", from->batch, from->n_batch, SAMBA_CONTRACT_RANK, &to->batch_rank, to->batch));
     SAMBA_TRY(copy_shape(in, "a contraction's m", from->m, from->n_m, SAMBA_CONTRACT_RANK, &to->m_rank, to->m));
     SAMBA_TRY(copy_shape(in, "a contraction's n", from->n, from->n_n, SAMBA_CONTRACT_RANK, &to->n_rank, to->n));
     SAMBA_TRY(copy_shape(in, "a contraction's k", from->k, from->n_k, SAMBA_CONTRACT_RANK, &to->k_rank, to->k));
@@ -224,7 +235,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     if (from->pool)
         SAMBA_TRY(take_pool(in, from->pool, &to->pool));
     if (from->gather)
-        to->gather = (samba_gather){from->gather->scatter ? 1 : 0, 0, from->gather->count, from->gather->width, from->gather->table_rows};
+        to->gather =
+            (samba_gather){from->gather->scatter ? 1 : 0, 0, from->gather->count, from->gather->width, from->gather->table_rows};
     return SAMBA_OK;
 }
 
@@ -254,8 +266,9 @@ static samba_status take_constants(const reader *in, const Samba__Pef__Plan *fro
     for (int32_t i = 0; i < to->constant_count; i++) {
         const Samba__Pef__Constant *c = from->constants[i];
         if (c->size < 0 || c->offset != offset || c->size > in->constants_length - offset)
-            return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes at %lld are not where the %lld bytes of constants have it",
-                              i, (long long)c->size, (long long)c->offset, (long long)in->constants_length);
+            return samba_fail(in->context, SAMBA_ERROR_FORMAT,
+                              "constant %d: %lld bytes at %lld are not where the %lld bytes of constants have it", i,
+                              (long long)c->size, (long long)c->offset, (long long)in->constants_length);
         char *data = samba_arena_alloc(in->arena, (size_t)c->size);
         if (!data)
             return SAMBA_ERROR_MEMORY;
@@ -265,8 +278,8 @@ static samba_status take_constants(const reader *in, const Samba__Pef__Plan *fro
         offset += samba_pef_align(c->size);
     }
     if (offset != in->constants_length)
-        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constants take %lld bytes and the file has %lld for them", (long long)offset,
-                          (long long)in->constants_length);
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constants take %lld bytes and the file has %lld for them",
+                          (long long)offset, (long long)in->constants_length);
     return SAMBA_OK;
 }
 
@@ -324,8 +337,8 @@ static samba_status take_plan(const reader *in, const Samba__Pef__Plan *from, sa
     to->grad_accumulation_steps = from->grad_accumulation_steps;
     to->memory_bytes = from->memory_bytes;
     const Samba__Pef__Memory *m = from->memory;
-    to->memory = (samba_memory_info){m->parameters, m->state, m->gradients, m->inputs_outputs,
-                                     m->activations, m->constants, m->scratch, m->total};
+    to->memory = (samba_memory_info){m->parameters,  m->state,     m->gradients, m->inputs_outputs,
+                                     m->activations, m->constants, m->scratch,   m->total};
     return take_lists(in, from, to);
 }
 
@@ -350,7 +363,8 @@ static void unpack_free(void *user, void *block)
 }
 
 /* ---- all of it ---- */
-static samba_status decode(samba_context *context, const char *name, const char *bytes, size_t size, unpack_memory *memory, samba_plan *plan)
+static samba_status decode(samba_context *context, const char *name, const char *bytes, size_t size, unpack_memory *memory,
+                           samba_plan *plan)
 {
     samba_pef_header header = {.version = 0};
     memcpy(&header, bytes, size < sizeof header ? size : sizeof header);
@@ -362,10 +376,11 @@ static samba_status decode(samba_context *context, const char *name, const char 
     const Samba__Pef__Plan *message =
         samba__pef__plan__unpack(&allocator, (size_t)header.message_length, (const uint8_t *)bytes + header.message_offset);
     if (!message)
-        return memory->refused ? SAMBA_ERROR_MEMORY
-                               : samba_fail(context, SAMBA_ERROR_FORMAT,
-                                            "\"%s\" is no valid PEF: its message is not that of version %d; compile the model again",
-                                            name, SAMBA_PEF_VERSION);
+        return memory->refused
+                   ? SAMBA_ERROR_MEMORY
+                   : samba_fail(context, SAMBA_ERROR_FORMAT,
+                                "\"%s\" is no valid PEF: its message is not that of version %d; compile the model again", name,
+                                SAMBA_PEF_VERSION);
     reader in = {context, &plan->arena, bytes + header.constants_offset, header.constants_length};
     samba_status status = take_plan(&in, message, plan);
     if (status == SAMBA_OK)

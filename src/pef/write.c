@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plan -> bytes -> file. The plan is laid over protobuf-c's structs (lists point straight into the plan), packed, and put between header
- * and constants. Only numbers and texts of the plan get in, in their order: one plan gives one sequence of bytes.
+ * Plan -> bytes -> file. The plan is laid over protobuf-c's structs (lists point straight into the plan), packed, and put between
+ * header and constants. Only numbers and texts of the plan get in, in their order: one plan gives one sequence of bytes.
  *
  * The structs and the packed message live in a scratch arena that is gone when writing ends. */
 #include "pef/format.h"
@@ -248,7 +248,8 @@ static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba
     message->tensors = new_list(arena, plan->tensor_count, sizeof **message->tensors);
     message->argins = new_list(arena, plan->argin_count, sizeof **message->argins);
     message->constants = new_list(arena, plan->constant_count, sizeof **message->constants);
-    if (!message->buffers || !message->stages || !message->sections || !message->tensors || !message->argins || !message->constants)
+    if (!message->buffers || !message->stages || !message->sections || !message->tensors || !message->argins ||
+        !message->constants)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < plan->buffer_count; i++) {
         samba__pef__buffer__init(message->buffers[i]);
@@ -312,16 +313,17 @@ static samba_status write_bytes(samba_context *context, const samba_plan *plan, 
                                .message_length = (int64_t)samba__pef__plan__get_packed_size(message)};
     if (header.message_length > SAMBA_PEF_LARGEST_MESSAGE)
         return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
-                          "cannot write \"%s\": its stages take %lld bytes and a PEF has room for %lld; make the graph smaller", path,
-                          (long long)header.message_length, (long long)SAMBA_PEF_LARGEST_MESSAGE);
+                          "cannot write \"%s\": its stages take %lld bytes and a PEF has room for %lld; make the graph smaller",
+                          path, (long long)header.message_length, (long long)SAMBA_PEF_LARGEST_MESSAGE);
     header.constants_offset = samba_pef_align(header.message_offset + header.message_length);
     for (int32_t i = 0; i < plan->constant_count; i++)
         header.constants_length += samba_pef_align(plan->constants[i].size);
     header.file_length = header.constants_offset + header.constants_length;
     if (header.file_length > SAMBA_PEF_LARGEST_FILE)
-        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
-                          "cannot write \"%s\": its constants take %lld bytes and a PEF has room for %lld; give large constants as inputs",
-                          path, (long long)header.constants_length, (long long)SAMBA_PEF_LARGEST_FILE);
+        return samba_fail(
+            context, SAMBA_ERROR_UNSUPPORTED,
+            "cannot write \"%s\": its constants take %lld bytes and a PEF has room for %lld; give large constants as inputs",
+            path, (long long)header.constants_length, (long long)SAMBA_PEF_LARGEST_FILE);
 
     char *bytes = samba_calloc(context, (size_t)header.file_length);
     if (!bytes)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A barrier for the threads of one parallel region. Stages are microseconds long and the threads are there already, so waiting spins;
- * after a few thousand turns it gives the processor away each time, so more threads than processors are slow but never stuck.
+ * A barrier for the threads of one parallel region. Stages are microseconds long and the threads are there already, so waiting
+ * spins; after a few thousand turns it gives the processor away each time, so more threads than processors are slow but never
+ * stuck.
  *
- * The last thread to arrive begins the next turn; the others wait for the turn to change. What a thread wrote before the barrier every
- * thread sees after it. */
+ * The last thread to arrive begins the next turn; the others wait for the turn to change. What a thread wrote before the barrier
+ * every thread sees after it. */
 #ifndef SAMBA_BARRIER_H
 #define SAMBA_BARRIER_H
 

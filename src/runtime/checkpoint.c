@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints: safetensors files with the names of PyTorch's state_dict, so weights travel both ways. With state they also hold the
- * optimizer's tensors and one of our own, "sambaflow.session": the seed and the number of forward runs, from which dropout seeds are
- * drawn; a run that resumes from it goes on as if it had never stopped. Micro-batches of an unfinished step are not kept.
+ * Checkpoints: safetensors files with the names of PyTorch's state_dict, so weights travel both ways. With state they also hold
+ * the optimizer's tensors and one of our own, "sambaflow.session": the seed and the number of forward runs, from which dropout
+ * seeds are drawn; a run that resumes from it goes on as if it had never stopped. Micro-batches of an unfinished step are not
+ * kept.
  *
  * Loading checks the whole file against the PEF before it changes anything. */
 #include "runtime/runtime.h"
@@ -59,7 +60,8 @@ samba_status samba_session_save(samba_session *session, const char *path, bool w
         return SAMBA_ERROR_MEMORY;
     samba_status status = collect(session, with_state, &list);
     if (status == SAMBA_OK) {
-        const char *const metadata[] = {"format", "pt", "graph", session->plan.name, NULL}; /* "pt": what PyTorch's readers ask for */
+        const char *const metadata[] = {"format", "pt", "graph", session->plan.name,
+                                        NULL}; /* "pt": what PyTorch's readers ask for */
         status = samba_safetensors_write(session->context, path, list.count, list.tensors, metadata);
     }
     for (int i = 0; i < list.count; i++)
@@ -77,13 +79,16 @@ static samba_tensor *find(const samba_tensor_list *list, const samba_names *name
 
 static samba_status check_progress(const samba_session *session, const samba_tensor *progress, const char *path)
 {
-    if (progress && (samba_tensor_dtype(progress) != SAMBA_INT64 || samba_tensor_numel(progress) != 2 || !samba_tensor_is_contiguous(progress)))
-        return samba_fail(session->context, SAMBA_ERROR_FORMAT, "\"%s\": its tensor \"" PROGRESS "\" is not that of a checkpoint", path);
+    if (progress && (samba_tensor_dtype(progress) != SAMBA_INT64 || samba_tensor_numel(progress) != 2 ||
+                     !samba_tensor_is_contiguous(progress)))
+        return samba_fail(session->context, SAMBA_ERROR_FORMAT, "\"%s\": its tensor \"" PROGRESS "\" is not that of a checkpoint",
+                          path);
     return SAMBA_OK;
 }
 
 /* All parameters and buffers must be there; state may be missing, but what is there must fit. */
-static samba_status check_all(const samba_session *session, const char *path, const samba_tensor_list *list, const samba_names *names)
+static samba_status check_all(const samba_session *session, const char *path, const samba_tensor_list *list,
+                              const samba_names *names)
 {
     samba_words missing = {.used = 0};
     int missing_count = 0;
@@ -100,15 +105,16 @@ static samba_status check_all(const samba_session *session, const char *path, co
         }
     }
     if (missing_count > 0)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded", path, missing_count,
-                          samba_words_text(&missing));
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded",
+                          path, missing_count, samba_words_text(&missing));
     return check_progress(session, find(list, names, PROGRESS), path);
 }
 
 static samba_status load_all(samba_session *session, const samba_tensor_list *list, const samba_names *names)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
-        const samba_tensor *found = is_saved(&session->plan.tensors[i], true) ? find(list, names, session->plan.tensors[i].name) : NULL;
+        const samba_tensor *found =
+            is_saved(&session->plan.tensors[i], true) ? find(list, names, session->plan.tensors[i].name) : NULL;
         if (found)
             SAMBA_TRY(samba_transfer_in(session, i, found));
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CPU as a device: a team of OpenMP threads that walks through the stages of all sections of a run in one parallel region. Every thread
- * takes its part of a shared stage; a stage too small to share is prepared for one thread and done by thread 0. Barriers stand only
- * where one stage may need what another thread wrote: not between two stages of thread 0. A run without a shared stage enters no
- * parallel region at all.
+ * The CPU as a device: a team of OpenMP threads that walks through the stages of all sections of a run in one parallel region.
+ * Every thread takes its part of a shared stage; a stage too small to share is prepared for one thread and done by thread 0.
+ * Barriers stand only where one stage may need what another thread wrote: not between two stages of thread 0. A run without a
+ * shared stage enters no parallel region at all.
  *
- * Results do not depend on how many threads OpenMP really gives: a stage is always cut into `threads` parts, and a smaller team takes
- * several each.
+ * Results do not depend on how many threads OpenMP really gives: a stage is always cut into `threads` parts, and a smaller team
+ * takes several each.
  *
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
 #include "kernels/kernel.h"
@@ -16,8 +16,8 @@
 #include <omp.h>
 #include <string.h>
 
-/* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would need longer
- * than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
+/* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would
+ * need longer than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
 #define CONTRACT_FLOPS 40e9
 #define TILE_VALUES 4e9 /* results of instructions */
 #define POOL_FLOPS 2e9
@@ -117,10 +117,15 @@ static bool worth_sharing(const samba_stage *stage)
             values *= (double)stage->domain[i];
         work = values * stage->program.instruction_count / TILE_VALUES;
         break;
-    case SAMBA_STAGE_CONTRACT: work = (double)stage->flops / CONTRACT_FLOPS; break;
-    case SAMBA_STAGE_POOL: work = (double)stage->flops / POOL_FLOPS; break;
+    case SAMBA_STAGE_CONTRACT:
+        work = (double)stage->flops / CONTRACT_FLOPS;
+        break;
+    case SAMBA_STAGE_POOL:
+        work = (double)stage->flops / POOL_FLOPS;
+        break;
     case SAMBA_STAGE_GATHER:
-    case SAMBA_STAGE_KIND_COUNT: break;
+    case SAMBA_STAGE_KIND_COUNT:
+        break;
     }
     return (work > seconds ? work : seconds) > SHARED_SECONDS;
 }
@@ -147,8 +152,8 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_
         int64_t needed;
         if (!samba_mul_checked(cpu->stages[i].thread_scratch, prepare.threads, &needed) ||
             !samba_add_checked(needed, cpu->stages[i].shared_scratch, &needed))
-            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\" needs more scratch memory than a machine can have", i,
-                              plan->stages[i].name);
+            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY,
+                              "stage %d \"%.128s\" needs more scratch memory than a machine can have", i, plan->stages[i].name);
         if (needed > *scratch)
             *scratch = needed;
     }
@@ -250,10 +255,11 @@ static samba_status cpu_wait(samba_device *device)
     if (cpu->fault == 0)
         return SAMBA_OK;
     int32_t stage = cpu->fault - 1;
-    return samba_fail(cpu->context, SAMBA_ERROR_ARGUMENT,
-                      "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place: check the inputs that the "
-                      "index is computed from",
-                      stage, cpu->plan->stages[stage].name);
+    return samba_fail(
+        cpu->context, SAMBA_ERROR_ARGUMENT,
+        "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place: check the inputs that the "
+        "index is computed from",
+        stage, cpu->plan->stages[stage].name);
 }
 
 const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,

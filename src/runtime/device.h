@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device is to a session: memory at offsets of one arena, copies in and out, sections built once and run by number. cpu.c and null.c
- * are the devices there are.
+ * What a device is to a session: memory at offsets of one arena, copies in and out, sections built once and run by number. cpu.c
+ * and null.c are the devices there are.
  *
- * open, allocate and build come in this order, once each; close ends it at any point and frees all. write and read may be called by
- * several threads at once for ranges that do not overlap. run may return before the sections are done; wait returns after, and only
- * then may memory be read. Neither allocates. */
+ * open, allocate and build come in this order, once each; close ends it at any point and frees all. write and read may be called
+ * by several threads at once for ranges that do not overlap. run may return before the sections are done; wait returns after, and
+ * only then may memory be read. Neither allocates. */
 #ifndef SAMBA_DEVICE_H
 #define SAMBA_DEVICE_H
 

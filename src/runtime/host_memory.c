@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory that is host memory. The threads that will work on it touch it first, so that on machines with several memories each page
- * lies near a thread; large pages are asked for where the system gives them on request, since stages walk through all of it. */
+ * Device memory that is host memory. The threads that will work on it touch it first, so that on machines with several memories
+ * each page lies near a thread; large pages are asked for where the system gives them on request, since stages walk through all
+ * of it. */
 #include "runtime/device.h"
 
 #include <omp.h>
@@ -16,16 +17,18 @@ static samba_status check_machine(samba_context *context, int64_t bytes)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0 && bytes / page >= pages)
-        return samba_fail(context, SAMBA_ERROR_MEMORY,
-                          "the PEF needs %lld MiB of device memory and this machine has %lld: compile with a smaller batch or model",
-                          (long long)(bytes >> 20), (long long)(pages >> 10) * (page >> 10));
+        return samba_fail(
+            context, SAMBA_ERROR_MEMORY,
+            "the PEF needs %lld MiB of device memory and this machine has %lld: compile with a smaller batch or model",
+            (long long)(bytes >> 20), (long long)(pages >> 10) * (page >> 10));
     return SAMBA_OK;
 }
 
 static void ask_for_large_pages(char *data, size_t size)
 {
 #ifdef MADV_HUGEPAGE
-    uintptr_t begin = ((uintptr_t)data + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, end = ((uintptr_t)data + size) / LARGE_PAGE * LARGE_PAGE;
+    uintptr_t begin = ((uintptr_t)data + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE,
+              end = ((uintptr_t)data + size) / LARGE_PAGE * LARGE_PAGE;
     if (begin < end)
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE); /* advice: nothing depends on the answer */
 #else
@@ -40,10 +43,11 @@ samba_status samba_host_memory_new(samba_context *context, int64_t bytes, int th
     SAMBA_TRY(check_machine(context, bytes));
     char *data = samba_alloc(context, memory->size);
     if (!data)
-        return samba_fail(context, SAMBA_ERROR_MEMORY,
-                          "no memory for the %lld bytes of device memory that the PEF needs: free something or compile with a smaller "
-                          "batch or model",
-                          (long long)bytes);
+        return samba_fail(
+            context, SAMBA_ERROR_MEMORY,
+            "no memory for the %lld bytes of device memory that the PEF needs: free something or compile with a smaller "
+            "batch or model",
+            (long long)bytes);
     ask_for_large_pages(data, memory->size);
     const size_t size = memory->size, part = (size / (size_t)threads + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) if (size > LARGE_PAGE)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hyperparameters (argins): 8-byte numbers in device memory. The session keeps the value in force of each, since the device's may differ for
- * the length of a run: dropout rates are 0 there while a run does not train.
+ * Hyperparameters (argins): 8-byte numbers in device memory. The session keeps the value in force of each, since the device's may
+ * differ for the length of a run: dropout rates are 0 there while a run does not train.
  *
- * A name sets the argin of that name and all whose name ends in ".<name>": "lr" sets the learning rate of every optimizer, "p" the rate of
- * every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's seed, the argin's
- * number and the count of forward runs, and have at most 53 bits so that a double can tell them. */
+ * A name sets the argin of that name and all whose name ends in ".<name>": "lr" sets the learning rate of every optimizer, "p"
+ * the rate of every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's
+ * seed, the argin's number and the count of forward runs, and have at most 53 bits so that a double can tell them. */
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ static const char *last_part(const char *name)
 static bool matches(const char *argin, const char *name)
 {
     size_t length = strlen(argin), wanted = strlen(name);
-    return strcmp(argin, name) == 0 || (length > wanted + 1 && argin[length - wanted - 1] == '.' && strcmp(argin + length - wanted, name) == 0);
+    return strcmp(argin, name) == 0 ||
+           (length > wanted + 1 && argin[length - wanted - 1] == '.' && strcmp(argin + length - wanted, name) == 0);
 }
 
 static samba_status write_value(samba_session *session, int32_t index, double value)
@@ -63,7 +64,8 @@ static samba_status fail_unknown(const samba_session *session, const char *name)
     }
     const char *nearest = samba_nearest(name, session->candidates, 2 * session->plan.argin_count);
     return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\"%s%.128s%s; they are: %s", name,
-                      nearest ? ", did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", samba_words_text(&words));
+                      nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "",
+                      samba_words_text(&words));
 }
 
 samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given)
@@ -77,15 +79,16 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
             continue;
         found = true;
         if (isnan(given->value))
-            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = nan: it must be a number", given->name);
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = nan: it must be a number",
+                              given->name);
         if (argin->dtype == SAMBA_INT64 && (given->value != trunc(given->value) || fabs(given->value) > 0x1p53))
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                              "hyperparameter \"%.128s\" = %.17g: \"%.128s\" takes an integer of at most 53 bits", given->name, given->value,
-                              argin->name);
+                              "hyperparameter \"%.128s\" = %.17g: \"%.128s\" takes an integer of at most 53 bits", given->name,
+                              given->value, argin->name);
         if (argin->role == ROLE_DROPOUT_RATE && !(given->value >= 0 && given->value <= 1))
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                              "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name, given->value,
-                              argin->name);
+                              "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name,
+                              given->value, argin->name);
     }
     return found ? SAMBA_OK : fail_unknown(session, given->name);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run: check everything; then hyperparameters and inputs go to the device, sections run, outputs come back. Nothing is changed before all
- * checks have passed, and nothing is allocated. */
+ * A run: check everything; then hyperparameters and inputs go to the device, sections run, outputs come back. Nothing is changed
+ * before all checks have passed, and nothing is allocated. */
 #include "runtime/runtime.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-samba_run_options samba_run_defaults(void) { return (samba_run_options){.struct_size = sizeof(samba_run_options), .train = true}; }
+samba_run_options samba_run_defaults(void)
+{
+    return (samba_run_options){.struct_size = sizeof(samba_run_options), .train = true};
+}
 
 static double seconds(void)
 {
@@ -38,7 +41,8 @@ static samba_status check_listed(const samba_session *session, samba_tensor *con
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(list[at]), kind, tensor));
     for (int i = 0; i < at; i++)
         if (strcmp(samba_tensor_name(list[i]), samba_tensor_name(list[at])) == 0)
-            return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.128s\" was given twice", what, samba_tensor_name(list[at]));
+            return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.128s\" was given twice", what,
+                              samba_tensor_name(list[at]));
     return SAMBA_OK;
 }
 
@@ -65,15 +69,16 @@ static samba_status move_in(samba_session *session, const samba_run_options *opt
     for (int i = 0; i < options->hyperparameter_count; i++)
         SAMBA_TRY(samba_hyper_set(session, &options->hyperparameters[i]));
     for (int i = 0; i < options->input_count; i++)
-        SAMBA_TRY(samba_transfer_in(session, samba_names_find(&session->tensors, samba_tensor_name(options->inputs[i])), options->inputs[i]));
+        SAMBA_TRY(samba_transfer_in(session, samba_names_find(&session->tensors, samba_tensor_name(options->inputs[i])),
+                                    options->inputs[i]));
     return SAMBA_OK;
 }
 
 static samba_status move_out(samba_session *session, const samba_run_options *options)
 {
     for (int i = 0; i < options->output_count; i++)
-        SAMBA_TRY(
-            samba_transfer_out(session, samba_names_find(&session->tensors, samba_tensor_name(options->outputs[i])), options->outputs[i]));
+        SAMBA_TRY(samba_transfer_out(session, samba_names_find(&session->tensors, samba_tensor_name(options->outputs[i])),
+                                     options->outputs[i]));
     return SAMBA_OK;
 }
 
@@ -166,7 +171,10 @@ const char *samba_session_warning(samba_session *session)
     if (oldest) {
         oldest->warning = SAMBA_LOSS_TOLD;
         snprintf(session->warning, sizeof session->warning, "loss '%.128s' became %s in run %lld; training goes on",
-                 session->plan.tensors[oldest->tensor].name, isnan(oldest->value) ? "nan" : oldest->value > 0 ? "inf" : "-inf",
+                 session->plan.tensors[oldest->tensor].name,
+                 isnan(oldest->value) ? "nan"
+                 : oldest->value > 0  ? "inf"
+                                      : "-inf",
                  (long long)oldest->run);
     }
     return session->warning;

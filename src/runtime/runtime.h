@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps hyperparameters,
- * select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and loads them.
+ * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
+ * hyperparameters, select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and
+ * loads them.
  *
- * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all its
- * arguments by functions named check_... and select, which change nothing but room that only they use; from the first change on only the device can fail. */
+ * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all
+ * its arguments by functions named check_... and select, which change nothing but room that only they use; from the first change
+ * on only the device can fail. */
 #ifndef SAMBA_RUNTIME_H
 #define SAMBA_RUNTIME_H
 
@@ -67,18 +69,21 @@ samba_status samba_check_host_source(const samba_session *session, int32_t tenso
 samba_status samba_check_host_target(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host);
 samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host);
-static inline int64_t samba_session_offset(const samba_session *session, int32_t buffer) { return session->plan.buffers[buffer].offset; }
+static inline int64_t samba_session_offset(const samba_session *session, int32_t buffer)
+{
+    return session->plan.buffers[buffer].offset;
+}
 
 /* ---- hyper.c ---- */
 samba_status samba_hyper_start(samba_session *session); /* the plan's values to the device */
 samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given);
 samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given); /* a checked one */
-samba_status samba_hyper_draw_seeds(samba_session *session);  /* of dropouts whose seed was not given: new for each forward run */
+samba_status samba_hyper_draw_seeds(samba_session *session); /* of dropouts whose seed was not given: new for each forward run */
 samba_status samba_hyper_dropout(samba_session *session, bool on); /* rates on the device: 0, or those in force */
 
 /* ---- select.c ---- */
 typedef struct samba_selection { /* what a run runs */
-    const int32_t *sections; /* in order */
+    const int32_t *sections;     /* in order */
     int32_t count;
     bool schedule;          /* the plan's own: micro-batches count */
     bool forward, backward; /* has sections of that type */

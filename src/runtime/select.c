@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sections a run has: the plan's schedule, its sections of the types asked for, or those of the ids asked for; and whether now is the
- * moment for them.
+ * Which sections a run has: the plan's schedule, its sections of the types asked for, or those of the ids asked for; and whether
+ * now is the moment for them.
  *
- * With gradient accumulation over N micro-batches the whole schedule leaves out ZEROGRAD but in the first of them, and GRADNORM, REDUCE and
- * OPT but in the last. Types and ids run exactly what they say; types in the schedule's order.
+ * With gradient accumulation over N micro-batches the whole schedule leaves out ZEROGRAD but in the first of them, and GRADNORM,
+ * REDUCE and OPT but in the last. Types and ids run exactly what they say; types in the schedule's order.
  *
  * A backward section needs the activations of a forward run, and memory planning lets it overwrite them: each may run once for a
  * forward run. So the session counts forward sections, and remembers the count at which each backward section ran last. */
@@ -40,7 +40,8 @@ static samba_status find_type(const samba_session *session, const char *word, in
     samba_words words = {.used = 0};
     list_types(session, &words);
     return samba_fail(session->context, SAMBA_ERROR_NAME, "%s section type \"%.64s\"; this PEF has: %s",
-                      *phase < PHASES ? "there is no section of" : "there is no", word ? word : "(null)", samba_words_text(&words));
+                      *phase < PHASES ? "there is no section of" : "there is no", word ? word : "(null)",
+                      samba_words_text(&words));
 }
 
 static samba_status select_types(const samba_session *session, const samba_run_options *options, samba_selection *selection)
@@ -107,7 +108,8 @@ static samba_status check_order(const samba_session *session, samba_selection *s
             selection->backward = backward_done = true;
         } else if (phase == OPT && can_backward && !backward_done) {
             return samba_fail(session->context, SAMBA_ERROR_STATE,
-                              "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it", section);
+                              "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it",
+                              section);
         }
     }
     return SAMBA_OK;
@@ -116,12 +118,14 @@ static samba_status check_order(const samba_session *session, samba_selection *s
 samba_status samba_select(samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
     *selection = (samba_selection){.forwards = session->forwards};
-    if (options->section_type_count < 0 || options->section_id_count < 0 || (options->section_type_count > 0 && !options->section_types) ||
-        (options->section_id_count > 0 && !options->section_ids))
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d section types and %d section ids: a count or its list is missing",
-                          options->section_type_count, options->section_id_count);
+    if (options->section_type_count < 0 || options->section_id_count < 0 ||
+        (options->section_type_count > 0 && !options->section_types) || (options->section_id_count > 0 && !options->section_ids))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "%d section types and %d section ids: a count or its list is missing", options->section_type_count,
+                          options->section_id_count);
     if (options->section_type_count > 0 && options->section_id_count > 0)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "both section types and section ids were given: give one of them");
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "both section types and section ids were given: give one of them");
     if (options->section_type_count > 0)
         SAMBA_TRY(select_types(session, options, selection));
     else if (options->section_id_count > 0)

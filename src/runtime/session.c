@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session's life and what it tells of its PEF. Making one reads the file, opens the device, gives it memory, constants, hyperparameters and
- * initial weights, and has it build the sections; whatever fails, samba_session_free ends it in any state between.
+ * A session's life and what it tells of its PEF. Making one reads the file, opens the device, gives it memory, constants,
+ * hyperparameters and initial weights, and has it build the sections; whatever fails, samba_session_free ends it in any state
+ * between.
  *
  * The session owns the plan, the device and its arena. The context is the caller's and outlives it. */
 #include "runtime/runtime.h"
@@ -11,17 +12,21 @@
 
 #define MOST_THREADS 4096
 
-samba_session_options samba_session_defaults(void) { return (samba_session_options){.struct_size = sizeof(samba_session_options)}; }
+samba_session_options samba_session_defaults(void)
+{
+    return (samba_session_options){.struct_size = sizeof(samba_session_options)};
+}
 
 samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options)
 {
     size_t known;
     memcpy(&known, given, sizeof known); /* struct_size is the first member of every options struct */
     if (known < sizeof known || known > size)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                          "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "
-                          "and compile against this library's headers",
-                          call, known, size);
+        return samba_fail(
+            context, SAMBA_ERROR_ARGUMENT,
+            "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "
+            "and compile against this library's headers",
+            call, known, size);
     memcpy(options, given, known);
     return SAMBA_OK;
 }
@@ -42,7 +47,8 @@ static samba_status open_device(samba_session *session, const samba_session_opti
             return devices[i]->open(&device, &session->device);
         samba_words_add(&words, devices[i]->name);
     }
-    return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED, "there is no device \"%.64s\"; devices are: %s", name, samba_words_text(&words));
+    return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED, "there is no device \"%.64s\"; devices are: %s", name,
+                      samba_words_text(&words));
 }
 
 static bool is_scalar_loss(const samba_plan_tensor *tensor)
@@ -56,20 +62,23 @@ static bool is_scalar_loss(const samba_plan_tensor *tensor)
 static samba_status make_room(samba_session *session)
 {
     const samba_plan *plan = &session->plan;
-    size_t names = (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
+    size_t names =
+        (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
     session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
     session->list = samba_arena_alloc(&session->arena, (size_t)plan->call_count * sizeof *session->list);
     session->consumed = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed);
     session->consumed_next = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed_next);
     session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
     session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
-    if (!session->argins || !session->list || !session->consumed || !session->consumed_next || !session->candidates || !session->losses)
+    if (!session->argins || !session->list || !session->consumed || !session->consumed_next || !session->candidates ||
+        !session->losses)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
     int32_t duplicate; /* none: the plan was checked */
-    return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count, &duplicate);
+    return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
+                             &duplicate);
 }
 
 static samba_status fill_memory(samba_session *session)
@@ -78,8 +87,8 @@ static samba_status fill_memory(samba_session *session)
     samba_device *device = session->device;
     SAMBA_TRY(device->interface->allocate(device, plan->memory_bytes));
     for (int32_t i = 0; i < plan->constant_count; i++)
-        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer), plan->constants[i].data,
-                                           (size_t)plan->constants[i].size));
+        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer),
+                                           plan->constants[i].data, (size_t)plan->constants[i].size));
     SAMBA_TRY(samba_hyper_start(session));
     return samba_weights_fill(session);
 }
@@ -93,7 +102,8 @@ static samba_status start(samba_session *session, const char *path, const samba_
     return session->device->interface->build(session->device, &session->plan);
 }
 
-samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *given, samba_session **session)
+samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *given,
+                               samba_session **session)
 {
     samba_session_options options = samba_session_defaults();
     *session = NULL;
@@ -134,7 +144,8 @@ int samba_session_tensor_count(const samba_session *session) { return session->p
 samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info)
 {
     if (index < 0 || index >= session->plan.tensor_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index, session->plan.tensor_count);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index,
+                          session->plan.tensor_count);
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     *info = (samba_tensor_info){.name = tensor->name,
                                 .kind = (samba_tensor_kind)tensor->kind,
@@ -153,9 +164,11 @@ int samba_session_section_count(const samba_session *session) { return session->
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
     if (index < 0 || index >= session->plan.section_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index, session->plan.section_count);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
+                          session->plan.section_count);
     const samba_plan_section *section = &session->plan.sections[index];
-    *info = (samba_section_info){section->id, samba_section_type_names[section->phase], section->stage_count, section->flops, section->bytes};
+    *info = (samba_section_info){section->id, samba_section_type_names[section->phase], section->stage_count, section->flops,
+                                 section->bytes};
     return SAMBA_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host tensors to and from the device. A device tensor is C-contiguous; a host tensor may be any view. What lies contiguous on the host moves
- * in one piece, everything else through a small block on the stack, so transfers need no memory.
+ * Host tensors to and from the device. A device tensor is C-contiguous; a host tensor may be any view. What lies contiguous on
+ * the host moves in one piece, everything else through a small block on the stack, so transfers need no memory.
  *
  * Everything a transfer could be refused for is checked before, by functions that change nothing. */
 #include "runtime/runtime.h"
@@ -25,7 +25,8 @@ static samba_status fail_unknown(const samba_session *session, const char *name,
     }
     const char *nearest = samba_nearest(name, session->candidates, count), *what = kind >= 0 ? kind_words[kind] : "tensor";
     return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no %s \"%.128s\"%s%.128s%s; %ss are: %s", what, name,
-                      nearest ? ", did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", what, samba_words_text(&words));
+                      nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "", what,
+                      samba_words_text(&words));
 }
 
 samba_status samba_session_find(const samba_session *session, const char *name, int kind, int32_t *tensor)
@@ -46,16 +47,17 @@ static samba_status check_host(const samba_session *session, int32_t index, cons
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     char expected[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
     if (samba_tensor_dtype(host) != (samba_dtype)tensor->dtype)
-        return samba_fail(session->context, SAMBA_ERROR_DTYPE, "%s \"%.128s\" is %s in the PEF and %s was given: copy it into a tensor of %s", what,
-                          tensor->name, samba_dtype_name((samba_dtype)tensor->dtype), samba_dtype_name(samba_tensor_dtype(host)),
+        return samba_fail(session->context, SAMBA_ERROR_DTYPE,
+                          "%s \"%.128s\" is %s in the PEF and %s was given: copy it into a tensor of %s", what, tensor->name,
+                          samba_dtype_name((samba_dtype)tensor->dtype), samba_dtype_name(samba_tensor_dtype(host)),
                           samba_dtype_name((samba_dtype)tensor->dtype));
     if (!samba_shape_equal(tensor->rank, tensor->shape, samba_tensor_rank(host), samba_tensor_shape(host)))
-        return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the PEF and %s was given", what, tensor->name,
-                          samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected),
+        return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the PEF and %s was given", what,
+                          tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected),
                           samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given));
     if (!samba_tensor_has_data(host) && samba_tensor_numel(host) > 0)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s \"%.128s\" is an empty tensor: it has no memory to transfer", what,
-                          tensor->name);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "%s \"%.128s\" is an empty tensor: it has no memory to transfer", what, tensor->name);
     return SAMBA_OK;
 }
 
@@ -68,7 +70,8 @@ static bool in_range(const samba_plan_tensor *tensor, int64_t value)
 static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *host)
 {
     int64_t numel = samba_tensor_numel(host), bad = 0, low = tensor->low, high = tensor->high;
-    int64_t ignore = tensor->has_ignore ? tensor->ignore : low; /* low == high: nothing is good, and low itself is looked at closer */
+    int64_t ignore =
+        tensor->has_ignore ? tensor->ignore : low; /* low == high: nothing is good, and low itself is looked at closer */
     if (low >= high || !samba_tensor_is_contiguous(host))
         return false;
     if (tensor->dtype == SAMBA_INT64) {
@@ -85,7 +88,8 @@ static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *ho
     return bad == 0;
 }
 
-static samba_status check_range(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host, const char *what)
+static samba_status check_range(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host,
+                                const char *what)
 {
     if (samba_tensor_numel(host) == 0 || all_in_range(tensor, host))
         return SAMBA_OK;
@@ -94,16 +98,18 @@ static samba_status check_range(const samba_session *session, const samba_plan_t
         int64_t place = 0;
         for (int i = 0; i < tensor->rank; i++)
             place += index[i] * samba_tensor_strides(host)[i];
-        int64_t value = samba_load_int64((samba_dtype)tensor->dtype,
-                                         (const char *)samba_tensor_data(host) + place * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
+        int64_t value =
+            samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) +
+                                                             place * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
         if (in_range(tensor, value))
             continue;
         char where[SAMBA_SHAPE_TEXT] = "";
         int used = 0;
         for (int i = 0; i < tensor->rank; i++)
             used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld", i ? ", " : "[", (long long)index[i]);
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)", what, tensor->name,
-                          where, used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high, tensor->range_user);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)", what,
+                          tensor->name, where, used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high,
+                          tensor->range_user);
     } while (samba_shape_next(tensor->rank, tensor->shape, index));
     return SAMBA_OK;
 }
@@ -120,9 +126,10 @@ samba_status samba_check_host_target(const samba_session *session, int32_t index
     SAMBA_TRY(check_host(session, index, host, what));
     for (int i = 0; i < samba_tensor_rank(host); i++)
         if (samba_tensor_strides(host)[i] == 0 && samba_tensor_shape(host)[i] > 1)
-            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                              "%s \"%.128s\" is an expanded view whose elements share memory: give a tensor with memory for each element", what,
-                              session->plan.tensors[index].name);
+            return samba_fail(
+                session->context, SAMBA_ERROR_ARGUMENT,
+                "%s \"%.128s\" is an expanded view whose elements share memory: give a tensor with memory for each element", what,
+                session->plan.tensors[index].name);
     return SAMBA_OK;
 }
 
@@ -192,7 +199,10 @@ samba_status samba_transfer_in(samba_session *session, int32_t tensor, const sam
     return move(session, tensor, host, true);
 }
 
-samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host) { return move(session, tensor, host, false); }
+samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host)
+{
+    return move(session, tensor, host, false);
+}
 
 /* ---- by name ---- */
 samba_status samba_session_set(samba_session *session, const samba_tensor *host)

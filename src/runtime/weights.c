@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Initial values of parameters, buffers and gradients. A random value depends on the session's seed, its tensor's name and its element's
- * number alone, so weights are the same for a seed whatever the threads, the order of tensors in the PEF or the device.
+ * Initial values of parameters, buffers and gradients. A random value depends on the session's seed, its tensor's name and its
+ * element's number alone, so weights are the same for a seed whatever the threads, the order of tensors in the PEF or the device.
  *
  * Threads fill blocks on their stacks and write them to the device. */
 #include "runtime/runtime.h"
@@ -11,14 +11,15 @@
 #include <sambaflow/graph.h> /* samba_initializer_kind */
 #include <string.h>
 
-#define BLOCK 4096 /* elements */
+#define BLOCK 4096  /* elements */
 #define ALONE 32768 /* elements that one thread fills in less time than a team needs to meet */
 
 static void fill_block(const samba_plan_tensor *tensor, uint64_t seed, int64_t first, int64_t count, char *block)
 {
     samba_dtype dtype = (samba_dtype)tensor->dtype;
     switch ((samba_initializer_kind)tensor->init) {
-    case SAMBA_INIT_ZEROS: break; /* device memory begins as zeros */
+    case SAMBA_INIT_ZEROS:
+        break; /* device memory begins as zeros */
     case SAMBA_INIT_CONSTANT:
         for (int64_t i = 0; i < count; i++)
             samba_store_double(dtype, block + i * (int64_t)samba_dtype_size(dtype), tensor->init_a);
@@ -48,14 +49,16 @@ static samba_status fill(samba_session *session, const samba_plan_tensor *tensor
         failed += device->interface->write(device, offset + first * size, block, (size_t)(count * size)) != SAMBA_OK;
     }
     return failed == 0 ? SAMBA_OK
-                       : samba_fail(session->context, SAMBA_ERROR_INTERNAL, "the device refused the initial values of \"%.128s\"", tensor->name);
+                       : samba_fail(session->context, SAMBA_ERROR_INTERNAL, "the device refused the initial values of \"%.128s\"",
+                                    tensor->name);
 }
 
 samba_status samba_weights_fill(samba_session *session)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
-        bool filled = tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
+        bool filled =
+            tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
         if (filled && tensor->init != SAMBA_INIT_ZEROS)
             SAMBA_TRY(fill(session, tensor));
     }

@@ -2,10 +2,10 @@
  *
  * Plans made by hand, for tests of what works on plans without a compiler.
  *
- *   make_train_plan   y = relu(x*w + b), loss = sum(y), the gradient of w, a step w -= lr * w.grad; a table looked up by `token`; outputs that
- *                     show the dropout rate and seed that the device had. ZEROGRAD FWD BCKWD OPT, one section each.
- *   make_zoo_plan     one section with a stage of every kind: contraction with windows, pools, gather, scatter, a program that reduces rows
- *                     and one that does the same along long rows, random numbers, coordinates.
+ *   make_train_plan   y = relu(x*w + b), loss = sum(y), the gradient of w, a step w -= lr * w.grad; a table looked up by `token`;
+ * outputs that show the dropout rate and seed that the device had. ZEROGRAD FWD BCKWD OPT, one section each. make_zoo_plan one
+ * section with a stage of every kind: contraction with windows, pools, gather, scatter, a program that reduces rows and one that
+ * does the same along long rows, random numbers, coordinates.
  *
  * Include after cmocka.h. The plan's memory is its arena's. */
 #ifndef SAMBA_TEST_PLANS_H
@@ -50,8 +50,8 @@ static inline int32_t plan_buffer(samba_plan *plan, int64_t bytes)
     return plan->buffer_count++;
 }
 
-static inline samba_plan_tensor *plan_tensor(samba_plan *plan, const char *name, samba_tensor_kind kind, samba_dtype dtype, int rank,
-                                             const int64_t *shape)
+static inline samba_plan_tensor *plan_tensor(samba_plan *plan, const char *name, samba_tensor_kind kind, samba_dtype dtype,
+                                             int rank, const int64_t *shape)
 {
     samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
     int64_t numel = 1;
@@ -66,7 +66,8 @@ static inline samba_plan_tensor *plan_tensor(samba_plan *plan, const char *name,
 
 static inline int32_t plan_argin(samba_plan *plan, const char *name, int role, samba_dtype dtype, double value)
 {
-    plan->argins[plan->argin_count] = (samba_plan_argin){samba_arena_strdup(&plan->arena, name), role, (int32_t)dtype, plan_buffer(plan, 8), value};
+    plan->argins[plan->argin_count] =
+        (samba_plan_argin){samba_arena_strdup(&plan->arena, name), role, (int32_t)dtype, plan_buffer(plan, 8), value};
     return plan->argins[plan->argin_count++].buffer;
 }
 
@@ -84,7 +85,8 @@ static inline samba_stage *plan_stage(samba_plan *plan, samba_stage_kind kind, c
 {
     samba_stage *stage = &plan->stages[plan->stage_count++];
     samba_plan_section *section = &plan->sections[plan->section_count - 1];
-    *stage = (samba_stage){.kind = (int32_t)kind, .name = samba_arena_strdup(&plan->arena, name), .flops = 1000, .bytes = 100, .rank = rank};
+    *stage = (samba_stage){
+        .kind = (int32_t)kind, .name = samba_arena_strdup(&plan->arena, name), .flops = 1000, .bytes = 100, .rank = rank};
     if (rank > 0)
         memcpy(stage->domain, domain, sizeof(int64_t) * (size_t)rank);
     stage->operands = plan_alloc(plan, MOST * sizeof *stage->operands);
@@ -99,16 +101,18 @@ static inline samba_stage *plan_stage(samba_plan *plan, samba_stage_kind kind, c
 
 static inline void plan_section(samba_plan *plan, int phase)
 {
-    plan->sections[plan->section_count] = (samba_plan_section){.id = plan->section_count,
-                                                               .phase = phase,
-                                                               .name = samba_arena_strdup(&plan->arena, samba_section_type_names[phase]),
-                                                               .first_stage = plan->stage_count};
+    plan->sections[plan->section_count] =
+        (samba_plan_section){.id = plan->section_count,
+                             .phase = phase,
+                             .name = samba_arena_strdup(&plan->arena, samba_section_type_names[phase]),
+                             .first_stage = plan->stage_count};
     plan->calls[plan->call_count++] = plan->section_count++;
 }
 
 static inline int16_t operand(samba_stage *stage, int32_t buffer, samba_dtype dtype, int64_t stride0, int64_t stride1)
 {
-    stage->operands[stage->operand_count] = (samba_operand){.buffer = buffer, .dtype = (int32_t)dtype, .strides = {stride0, stride1}};
+    stage->operands[stage->operand_count] =
+        (samba_operand){.buffer = buffer, .dtype = (int32_t)dtype, .strides = {stride0, stride1}};
     return (int16_t)stage->operand_count++;
 }
 
@@ -119,7 +123,8 @@ static inline int16_t add_register(samba_stage *stage, samba_register_class clas
 }
 
 /* One instruction into the current step (none begun: the setup); sources that a form lacks are -1. */
-static inline void instruct(samba_stage *stage, samba_tile op, int16_t d, int16_t a, int16_t b, int16_t c, int16_t at, double immediate)
+static inline void instruct(samba_stage *stage, samba_tile op, int16_t d, int16_t a, int16_t b, int16_t c, int16_t at,
+                            double immediate)
 {
     samba_program *program = &stage->program;
     program->instructions[program->instruction_count++] = (samba_instruction){(uint16_t)op, d, a, b, c, at, immediate};
@@ -213,7 +218,8 @@ static inline void make_train_forward(samba_plan *plan, int64_t rows, int32_t p,
     begin_step(stage, 1);
     int16_t x = load(stage, plan_buffer_of(plan, "x"), SAMBA_FLOAT32, 6, 1);
     int16_t y = binary(stage, SAMBA_TILE_mul, x, load(stage, plan_buffer_of(plan, "w"), SAMBA_FLOAT32, 0, 1));
-    y = unary(stage, SAMBA_TILE_relu, binary(stage, SAMBA_TILE_add, y, load(stage, plan_buffer_of(plan, "b"), SAMBA_FLOAT32, 0, 1)));
+    y = unary(stage, SAMBA_TILE_relu,
+              binary(stage, SAMBA_TILE_add, y, load(stage, plan_buffer_of(plan, "b"), SAMBA_FLOAT32, 0, 1)));
     store(stage, y, plan_buffer_of(plan, "y"), SAMBA_FLOAT32, 6, 1);
     collect(stage, y, plan_buffer_of(plan, "loss"), 0, 0);
     stage = plan_stage(plan, SAMBA_STAGE_GATHER, "embedding", 0, NULL);
@@ -275,7 +281,8 @@ static inline void make_zoo_contract(samba_plan *plan)
     int32_t x = plan_buffer(plan, 150 * 4), w = plan_buffer(plan, 108 * 4), y = plan_buffer(plan, 200 * 4);
     samba_stage *stage = plan_stage(plan, SAMBA_STAGE_CONTRACT, "conv: conv2d relu", 3, domain);
     samba_contract *t = &stage->contract;
-    *t = (samba_contract){.batch_rank = 1, .m_rank = 1, .n_rank = 2, .k_rank = 3, .batch = {2}, .m = {4}, .n = {5, 5}, .k = {3, 3, 3}};
+    *t = (samba_contract){
+        .batch_rank = 1, .m_rank = 1, .n_rank = 2, .k_rank = 3, .batch = {2}, .m = {4}, .n = {5, 5}, .k = {3, 3, 3}};
     t->a = (samba_factor){.buffer = w, .own = {27}, .inner = {9, 3, 1}};
     t->b = (samba_factor){.buffer = x, .batch = {75}, .inner = {25}, .window_count = 2};
     t->b.windows[0] = (samba_window){.base = -1, .limit = 5, .dilation = 1, .stride = 5, .own = {1}, .inner = {0, 1}};
@@ -291,7 +298,8 @@ static inline void make_zoo_contract(samba_plan *plan)
 static inline void make_zoo_kernels(samba_plan *plan)
 {
     int32_t x = plan_buffer(plan, 2 * 36 * 4), y = plan_buffer(plan, 2 * 4 * 4), dx = plan_buffer(plan, 2 * 36 * 4);
-    const samba_pool pool = {.planes = 2, .h = 6, .w = 6, .oh = 2, .ow = 2, .kernel = {3, 3}, .stride = {3, 3}, .padding = {1, 0}, .dilation = {1, 1}};
+    const samba_pool pool = {
+        .planes = 2, .h = 6, .w = 6, .oh = 2, .ow = 2, .kernel = {3, 3}, .stride = {3, 3}, .padding = {1, 0}, .dilation = {1, 1}};
     samba_stage *stage = plan_stage(plan, SAMBA_STAGE_POOL, "pool: max_pool2d", 0, NULL);
     stage->pool = pool;
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
@@ -319,7 +327,8 @@ static inline void make_zoo_kernels(samba_plan *plan)
 /* x - max(x) along rows, with the result's exp stored: two loops around a step of rows */
 static inline void make_zoo_rows(samba_plan *plan, int64_t rows, int64_t columns)
 {
-    int32_t x = plan_buffer(plan, rows * columns * 4), y = plan_buffer(plan, rows * columns * 4), top = plan_buffer(plan, rows * 8);
+    int32_t x = plan_buffer(plan, rows * columns * 4), y = plan_buffer(plan, rows * columns * 4),
+            top = plan_buffer(plan, rows * 8);
     samba_stage *stage = plan_stage(plan, SAMBA_STAGE_TILE, "softmax", 2, (const int64_t[]){rows, columns});
     begin_step(stage, 1);
     int16_t value = load(stage, x, SAMBA_FLOAT32, columns, 1), most = add_register(stage, SAMBA_F32, SAMBA_ROW);

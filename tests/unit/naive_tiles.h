@@ -100,7 +100,7 @@ static inline int case_register(tile_case *t, samba_register_class class_, samba
 static inline void case_emit(tile_case *t, samba_tile op, int d, int a, int b, int c, int operand, double immediate)
 {
     samba_instruction *i = &t->instructions[t->stage.program.instruction_count++];
-    *i = (samba_instruction){.op = (uint16_t)op, .operand = operand, .immediate = immediate};
+    *i = (samba_instruction){.op = (uint16_t)op, .operand = (int16_t)operand, .immediate = immediate};
     i->d = (int16_t)d;
     i->a = (int16_t)a;
     i->b = (int16_t)b;

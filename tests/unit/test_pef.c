@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The PEF: what is written is read back, byte for byte the same each time; whatever else a file holds is refused with a message. Damage is
- * tried at random (the seed is printed), with checksums as they were and with checksums made right again. */
+ * The PEF: what is written is read back, byte for byte the same each time; whatever else a file holds is refused with a message.
+ * Damage is tried at random (the seed is printed), with checksums as they were and with checksums made right again. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,8 +107,8 @@ static void test_round_trip(void **unused)
                 assert_memory_equal(&a->operands[k], &b->operands[k], sizeof a->operands[k]);
             for (int32_t k = 0; k < a->program.instruction_count; k++) {
                 const samba_instruction *x = &a->program.instructions[k], *y = &b->program.instructions[k];
-                assert_true(x->op == y->op && x->d == y->d && x->a == y->a && x->b == y->b && x->c == y->c && x->operand == y->operand &&
-                            x->immediate == y->immediate);
+                assert_true(x->op == y->op && x->d == y->d && x->a == y->a && x->b == y->b && x->c == y->c &&
+                            x->operand == y->operand && x->immediate == y->immediate);
             }
         }
         for (int32_t i = 0; i < plan.constant_count; i++)
@@ -184,15 +184,16 @@ static void test_headers(void **unused)
     begin(&f, false);
     samba_pef_header header, original;
     memcpy(&original, f.bytes, sizeof original);
-    const char *text = "PK\003\004 is no PEF at all, but it is longer than a header of one hundred and twenty-eight bytes, which is what a PEF has";
+    const char *text = "PK\003\004 is no PEF at all, but it is longer than a header of one hundred and twenty-eight bytes, which "
+                       "is what a PEF has";
     assert_message(&f, decode(&f, text, strlen(text)), SAMBA_ERROR_FORMAT, "not a PEF");
-#define TRY_HEADER(change, part)                                             \
-    do {                                                                     \
-        header = original;                                                   \
-        change;                                                              \
-        memcpy(f.bytes, &header, sizeof header);                             \
-        seal(f.bytes, f.size);                                               \
-        assert_message(&f, decode(&f, f.bytes, f.size), SAMBA_ERROR_FORMAT, part); \
+#define TRY_HEADER(change, part)                                                                                                 \
+    do {                                                                                                                         \
+        header = original;                                                                                                       \
+        change;                                                                                                                  \
+        memcpy(f.bytes, &header, sizeof header);                                                                                 \
+        seal(f.bytes, f.size);                                                                                                   \
+        assert_message(&f, decode(&f, f.bytes, f.size), SAMBA_ERROR_FORMAT, part);                                               \
     } while (0)
     TRY_HEADER(header.version = 2, "this library reads PEF version 1 and \"test.pef\" is version 2: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
@@ -295,7 +296,10 @@ static void long_stride(samba_plan *p) { p->stages[1].operands[0].strides[0]++; 
 static void negative_stride(samba_plan *p) { p->stages[1].operands[0].strides[1] = -1; }
 static void late_offset(samba_plan *p) { p->stages[1].operands[0].offset++; }
 static void overflowing_stride(samba_plan *p) { p->stages[1].operands[0].strides[0] = INT64_MAX; }
-static void empty_overflow(samba_plan *p) { p->stages[1].domain[0] = 0, p->stages[1].domain[1] = (int64_t)1 << 47, p->stages[1].operands[0].strides[1] = (int64_t)1 << 40; }
+static void empty_overflow(samba_plan *p)
+{
+    p->stages[1].domain[0] = 0, p->stages[1].domain[1] = (int64_t)1 << 47, p->stages[1].operands[0].strides[1] = (int64_t)1 << 40;
+}
 static void operand_buffer(samba_plan *p) { p->stages[1].operands[0].buffer = -2; }
 static void no_operand_buffer(samba_plan *p) { p->stages[1].operands[0].buffer = -1; }
 static void operand_dtype(samba_plan *p) { p->stages[1].operands[0].dtype = SAMBA_FLOAT64; }
@@ -307,7 +311,10 @@ static void wrong_class(samba_plan *p) { p->stages[1].program.registers[0].class
 static void wrong_direct(samba_plan *p) { p->stages[1].program.registers[0].direct = 40; }
 static void direct_class(samba_plan *p) { p->stages[7].program.registers[2].direct = 0; }
 static void wrong_tile(samba_plan *p) { p->stages[1].program.instructions[0].op = SAMBA_TILE_COUNT; }
-static void wrong_register(samba_plan *p) { p->stages[1].program.instructions[0].d = (int16_t)p->stages[1].program.register_count; }
+static void wrong_register(samba_plan *p)
+{
+    p->stages[1].program.instructions[0].d = (int16_t)p->stages[1].program.register_count;
+}
 static void no_register(samba_plan *p) { p->stages[1].program.instructions[0].d = -1; }
 static void superfluous_register(samba_plan *p) { p->stages[1].program.instructions[0].a = 0; }
 static void wrong_operand(samba_plan *p) { p->stages[1].program.instructions[0].operand = (int16_t)p->stages[1].operand_count; }
@@ -323,35 +330,86 @@ static void long_setup(samba_plan *p) { p->stages[0].program.setup = 3; }
 static void setup_store(samba_plan *p) { p->stages[0].program.setup = 2, p->stages[0].program.step_count = 0; }
 static void setup_stride(samba_plan *p) { p->stages[7].operands[0].strides[0] = 1, p->stages[7].operands[0].buffer = 0; }
 static void setup_written(samba_plan *p) { p->stages[5].program.instructions[2].d = 0; }
-static void outside_block(samba_plan *p) { p->stages[1].program.instructions[0] = (samba_instruction){SAMBA_TILE_block, 0, -1, -1, -1, -1, 0}; }
+static void outside_block(samba_plan *p)
+{
+    p->stages[1].program.instructions[0] = (samba_instruction){SAMBA_TILE_block, 0, -1, -1, -1, -1, 0};
+}
 static void gather_rows(samba_plan *p) { p->stages[2].gather.table_rows = 11; }
 static void gather_index(samba_plan *p) { p->stages[2].operands[1].dtype = SAMBA_INT16; }
 static void gather_overflow(samba_plan *p) { p->stages[2].gather.width = INT64_MAX; }
 static const struct {
     change *change;
     const char *message;
-} train_changes[] = {
-    {wrong_count, "-1 stages"}, {no_name, "no name"}, {no_steps, "0 steps"}, {negative_memory, "-1 bytes"}, {huge_memory, "device memory of"},
-    {small_memory, "do not lie aligned"}, {odd_buffer, "buffer 1:"}, {long_buffer, "buffer 0:"}, {twin_tensor, "the name \"x\" is there twice"},
-    {nameless_tensor, "tensor 1 has no name"}, {twin_argin, "\"optim0.lr\" is there twice"}, {wrong_dtype, "\"x\": kind 0, dtype 10"},
-    {wrong_rank, "rank 9"}, {huge_tensor, "is impossible"}, {large_tensor, "30 elements of float32 do not fit buffer 0"},
-    {foreign_buffer, "do not fit buffer"}, {wrong_init, "initializer 3"}, {turned_init, "initializer 2 (2, 1)"}, {nan_init, "initializer 1"},
-    {loss_input, "its loss"}, {float_range, "range of indices"}, {wrong_role, "role 3"}, {integer_rate, "\"drop.p\": role 1"},
-    {half_seed, "0.5 is no value"}, {wrong_phase, "phase 6"}, {wrong_id, "id 2"}, {overlapping_section, "section 2:"},
-    {missing_stage, "belong to no section"}, {wrong_call, "no section 4 among 4"}, {wrong_kind, "kind 4"}, {zero_rank, "rank 1 or more"},
-    {negative_domain, "domain is negative"}, {huge_domain, "domain has more than"}, {long_domain, "operand 0 reaches element 29 of float32"},
-    {long_stride, "operand 0 reaches element 26"}, {negative_stride, "or a stride"}, {late_offset, "element 24"},
-    {overflowing_stride, "or a stride"}, {empty_overflow, "operand 0 reaches"}, {operand_buffer, "no buffer -2"},
-    {no_operand_buffer, "its operand has no buffer"}, {operand_dtype, "operand 0 reaches"}, {operand_class, "of another class"},
-    {empty_setup, "beyond the end of its buffer"}, {empty_collect, "beyond the end of its buffer"}, {many_registers, "4097 registers"},
-    {wrong_class, "register 0: class 3"}, {wrong_direct, "register 0:"}, {direct_class, "register 2 cannot lie in operand 0"},
-    {wrong_tile, "no tile operator"}, {wrong_register, "a register is missing"}, {no_register, "a register is missing"},
-    {superfluous_register, "too many"}, {wrong_operand, "the operand is missing"}, {unset_register, "was not written before"},
-    {mixed_classes, "classes of registers"}, {mixed_extents, "other extent"}, {no_loop, "outside a loop step"}, {wrong_loop, "step 0 takes"},
-    {early_step, "step 0 takes"}, {short_step, "belong to no step"}, {long_step, "step 0 takes"}, {long_setup, "(3 setup)"},
-    {setup_store, "may not stand in the setup"}, {setup_stride, "has a stride"}, {setup_written, "writes a register of the setup"},
-    {outside_block, "no block"}, {gather_rows, "33 elements at 0 do not fit"}, {gather_index, "int64 or int32"},
-    {gather_overflow, "rows of"}};
+} train_changes[] = {{wrong_count, "-1 stages"},
+                     {no_name, "no name"},
+                     {no_steps, "0 steps"},
+                     {negative_memory, "-1 bytes"},
+                     {huge_memory, "device memory of"},
+                     {small_memory, "do not lie aligned"},
+                     {odd_buffer, "buffer 1:"},
+                     {long_buffer, "buffer 0:"},
+                     {twin_tensor, "the name \"x\" is there twice"},
+                     {nameless_tensor, "tensor 1 has no name"},
+                     {twin_argin, "\"optim0.lr\" is there twice"},
+                     {wrong_dtype, "\"x\": kind 0, dtype 10"},
+                     {wrong_rank, "rank 9"},
+                     {huge_tensor, "is impossible"},
+                     {large_tensor, "30 elements of float32 do not fit buffer 0"},
+                     {foreign_buffer, "do not fit buffer"},
+                     {wrong_init, "initializer 3"},
+                     {turned_init, "initializer 2 (2, 1)"},
+                     {nan_init, "initializer 1"},
+                     {loss_input, "its loss"},
+                     {float_range, "range of indices"},
+                     {wrong_role, "role 3"},
+                     {integer_rate, "\"drop.p\": role 1"},
+                     {half_seed, "0.5 is no value"},
+                     {wrong_phase, "phase 6"},
+                     {wrong_id, "id 2"},
+                     {overlapping_section, "section 2:"},
+                     {missing_stage, "belong to no section"},
+                     {wrong_call, "no section 4 among 4"},
+                     {wrong_kind, "kind 4"},
+                     {zero_rank, "rank 1 or more"},
+                     {negative_domain, "domain is negative"},
+                     {huge_domain, "domain has more than"},
+                     {long_domain, "operand 0 reaches element 29 of float32"},
+                     {long_stride, "operand 0 reaches element 26"},
+                     {negative_stride, "or a stride"},
+                     {late_offset, "element 24"},
+                     {overflowing_stride, "or a stride"},
+                     {empty_overflow, "operand 0 reaches"},
+                     {operand_buffer, "no buffer -2"},
+                     {no_operand_buffer, "its operand has no buffer"},
+                     {operand_dtype, "operand 0 reaches"},
+                     {operand_class, "of another class"},
+                     {empty_setup, "beyond the end of its buffer"},
+                     {empty_collect, "beyond the end of its buffer"},
+                     {many_registers, "4097 registers"},
+                     {wrong_class, "register 0: class 3"},
+                     {wrong_direct, "register 0:"},
+                     {direct_class, "register 2 cannot lie in operand 0"},
+                     {wrong_tile, "no tile operator"},
+                     {wrong_register, "a register is missing"},
+                     {no_register, "a register is missing"},
+                     {superfluous_register, "too many"},
+                     {wrong_operand, "the operand is missing"},
+                     {unset_register, "was not written before"},
+                     {mixed_classes, "classes of registers"},
+                     {mixed_extents, "other extent"},
+                     {no_loop, "outside a loop step"},
+                     {wrong_loop, "step 0 takes"},
+                     {early_step, "step 0 takes"},
+                     {short_step, "belong to no step"},
+                     {long_step, "step 0 takes"},
+                     {long_setup, "(3 setup)"},
+                     {setup_store, "may not stand in the setup"},
+                     {setup_stride, "has a stride"},
+                     {setup_written, "writes a register of the setup"},
+                     {outside_block, "no block"},
+                     {gather_rows, "33 elements at 0 do not fit"},
+                     {gather_index, "int64 or int32"},
+                     {gather_overflow, "rows of"}};
 
 static void contract_class(samba_plan *p) { p->stages[0].contract.class_ = SAMBA_F64; }
 static void contract_rank(samba_plan *p) { p->stages[0].contract.k_rank = 5; }
@@ -366,7 +424,10 @@ static void window_dilation(samba_plan *p) { p->stages[0].contract.b.windows[0].
 static void window_base(samba_plan *p) { p->stages[0].contract.b.windows[0].base = INT64_MIN; }
 static void window_step(samba_plan *p) { p->stages[0].contract.b.windows[0].own[0] = INT64_MIN; }
 static void window_count(samba_plan *p) { p->stages[0].contract.b.window_count = 3; }
-static void whole_rows(samba_plan *p) { p->stages[0].program.instructions[1].op = SAMBA_TILE_sum, p->stages[0].program.registers[1].extent = SAMBA_ROW; }
+static void whole_rows(samba_plan *p)
+{
+    p->stages[0].program.instructions[1].op = SAMBA_TILE_sum, p->stages[0].program.registers[1].extent = SAMBA_ROW;
+}
 static void pool_operands(samba_plan *p) { p->stages[1].pool.gradient = 1; }
 static void pool_size(samba_plan *p) { p->stages[1].pool.h++; }
 static void pool_stride(samba_plan *p) { p->stages[1].pool.stride[1] = 0; }
@@ -375,19 +436,38 @@ static void pool_padding(samba_plan *p) { p->stages[1].pool.padding[0] = -1; }
 static void pool_dtype(samba_plan *p) { p->stages[1].operands[1].dtype = SAMBA_FLOAT16; }
 static void wide_rows(samba_plan *p) { p->stages[6].domain[0] = 0, p->stages[6].domain[1] = (int64_t)1 << 45; }
 static void wrong_dim(samba_plan *p) { p->stages[7].program.instructions[2].immediate = 2; }
-static void wrong_seed(samba_plan *p) { p->stages[7].program.registers[0].class_ = SAMBA_F32, p->stages[7].operands[0].dtype = SAMBA_FLOAT32; }
+static void wrong_seed(samba_plan *p)
+{
+    p->stages[7].program.registers[0].class_ = SAMBA_F32, p->stages[7].operands[0].dtype = SAMBA_FLOAT32;
+}
 static void constant_size(samba_plan *p) { p->constants[1].size = 1000; }
 static const struct {
     change *change;
     const char *message;
-} zoo_changes[] = {
-    {contract_class, "factor a"}, {contract_rank, "ranks 1, 1, 2, 5"}, {contract_size, "domain is not that"}, {contract_huge, "too large"},
-    {contract_inner, "factor a reaches element 116"}, {contract_own, "factor a reaches element 110"}, {contract_negative, "factor a has"},
-    {contract_buffer, "factor a: buffer -1"}, {window_limit, "factor b reaches"}, {window_dilation, "factor b, window 0"},
-    {window_base, "factor b, window 0"}, {window_step, "factor b, window 0"}, {window_count, "3 windows"}, {whole_rows, "needs whole rows"},
-    {pool_operands, "2 operands and not 3"}, {pool_size, "84 elements at 0"}, {pool_stride, "of the pool"}, {pool_kernel, "of the pool"},
-    {pool_padding, "of the pool"}, {pool_dtype, "several dtypes"}, {wide_rows, "need too much memory"}, {wrong_dim, "no such dim"},
-    {wrong_seed, "classes of registers"}, {constant_size, "constant 1: 1000 bytes"}};
+} zoo_changes[] = {{contract_class, "factor a"},
+                   {contract_rank, "ranks 1, 1, 2, 5"},
+                   {contract_size, "domain is not that"},
+                   {contract_huge, "too large"},
+                   {contract_inner, "factor a reaches element 116"},
+                   {contract_own, "factor a reaches element 110"},
+                   {contract_negative, "factor a has"},
+                   {contract_buffer, "factor a: buffer -1"},
+                   {window_limit, "factor b reaches"},
+                   {window_dilation, "factor b, window 0"},
+                   {window_base, "factor b, window 0"},
+                   {window_step, "factor b, window 0"},
+                   {window_count, "3 windows"},
+                   {whole_rows, "needs whole rows"},
+                   {pool_operands, "2 operands and not 3"},
+                   {pool_size, "84 elements at 0"},
+                   {pool_stride, "of the pool"},
+                   {pool_kernel, "of the pool"},
+                   {pool_padding, "of the pool"},
+                   {pool_dtype, "several dtypes"},
+                   {wide_rows, "need too much memory"},
+                   {wrong_dim, "no such dim"},
+                   {wrong_seed, "classes of registers"},
+                   {constant_size, "constant 1: 1000 bytes"}};
 
 static void test_check(void **unused)
 {
@@ -447,8 +527,16 @@ static void test_log(void **unused)
     samba_text text;
     samba_text_init(&text, f.context);
     assert_int_equal(samba_plan_log(f.context, &f.plan, &text), SAMBA_OK);
-    const char *const parts[] = {"graph       zoo (inference)\n", "hash        0123456789abcdef\n", "device memory\n", "sections\n",
-                                 "section 0 FWD: stages\n", "2 x 4x25x27", "pool: max_pool2d", "2 of 2x2", "(5, 7)", "schedule\n",
+    const char *const parts[] = {"graph       zoo (inference)\n",
+                                 "hash        0123456789abcdef\n",
+                                 "device memory\n",
+                                 "sections\n",
+                                 "section 0 FWD: stages\n",
+                                 "2 x 4x25x27",
+                                 "pool: max_pool2d",
+                                 "2 of 2x2",
+                                 "(5, 7)",
+                                 "schedule\n",
                                  "hyperparameters\n"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text.data, parts[i]))
@@ -511,9 +599,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_negative_zero), cmocka_unit_test(test_flipped_bits),
-        cmocka_unit_test(test_truncation), cmocka_unit_test(test_headers), cmocka_unit_test(test_hostile_messages),
-        cmocka_unit_test(test_check), cmocka_unit_test(test_empty_domain), cmocka_unit_test(test_files), cmocka_unit_test(test_log),
-        cmocka_unit_test(test_names), cmocka_unit_test(test_allocations)};
+        cmocka_unit_test(test_truncation), cmocka_unit_test(test_headers),       cmocka_unit_test(test_hostile_messages),
+        cmocka_unit_test(test_check),      cmocka_unit_test(test_empty_domain),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_log),        cmocka_unit_test(test_names),         cmocka_unit_test(test_allocations)};
     seed = (uint64_t)time(NULL) * 2654435761u + 1;
     print_message("seed %llu\n", (unsigned long long)seed);
     strcpy(path, "/tmp/samba_test_pef_XXXXXX");

@@ -28,6 +28,7 @@ typedef struct contraction {
     samba_contract contract;
     int64_t m, size; /* rows of a batch element; bytes of a sum */
     block_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step]; NULL: plain */
+    int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
     int64_t *row_table, *vector_table; /* k steps of a packed side, for the offsets kernel */
     int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at;
 } contraction;
@@ -98,11 +99,11 @@ static unit_place place_unit(const contraction *c, int64_t unit)
                      .vector0 = vector * plan->vector_group};
     at.row1 = at.row0 + plan->row_group < plan->row.own.blocks ? at.row0 + plan->row_group : plan->row.own.blocks;
     at.vector1 = at.vector0 + plan->vector_group < plan->vector.own.blocks ? at.vector0 + plan->vector_group : plan->vector.own.blocks;
-    samba_place first = samba_split_place(&plan->row.own, at.row0), last = samba_split_place(&plan->row.own, at.row1 - 1);
+    samba_box first = samba_split_box(&plan->row.own, at.row0), last = samba_split_box(&plan->row.own, at.row1 - 1);
     at.row_first = first.first;
     at.rows = last.first + last.width - first.first;
-    first = samba_split_place(&plan->vector.own, at.vector0);
-    last = samba_split_place(&plan->vector.own, at.vector1 - 1);
+    first = samba_split_box(&plan->vector.own, at.vector0);
+    last = samba_split_box(&plan->vector.own, at.vector1 - 1);
     at.vector_first = first.first;
     at.cols = last.first + last.width - first.first;
     return at;
@@ -130,9 +131,9 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
         memset(sums, 0, (size_t)plan->sums_bytes);
     batch_offsets(c, at->batch, &row_offset, &vector_offset);
     for (int64_t step = step0; step < step1; step++) {
-        samba_place k = samba_split_place(&row->inner, step);
+        samba_box k = samba_split_box(&row->inner, step);
         for (int64_t j = at->vector0; j < at->vector1; j++) {
-            samba_place v = samba_split_place(&vector->own, j);
+            samba_box v = samba_split_box(&vector->own, j);
             const char *b = samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
             int64_t cols = plan->view ? vector->own_axis.offset[v.width - 1] + 1 : v.width;
             if (plan->vector_packed) {
@@ -141,7 +142,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                 b = scratch + c->vector_pack_at;
             }
             for (int64_t i = at->row0; i < at->row1; i++) {
-                samba_place r = samba_split_place(&row->own, i);
+                samba_box r = samba_split_box(&row->own, i);
                 int64_t slot = i - at->row0;
                 if (j == at->vector0) {
                     ready[slot] = samba_source_at(row, row_offset, &r, &k,
@@ -180,14 +181,14 @@ static void finish_unit(const contraction *c, const unit_place *at, char *sums, 
     }
     if (!plan->swapped) {
         for (int64_t i = at->row0; i < at->row1; i++) {
-            samba_place r = samba_split_place(&plan->row.own, i);
+            samba_box r = samba_split_box(&plan->row.own, i);
             samba_tile_region(c->program, scratch, at->batch * c->m + r.first, r.width, at->vector_first, at->cols,
                               sums + (r.first - at->row_first) * ld * c->size, ld);
         }
         return;
     }
     for (int64_t j = at->vector0; j < at->vector1; j++) {
-        samba_place v = samba_split_place(&plan->vector.own, j);
+        samba_box v = samba_split_box(&plan->vector.own, j);
         (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(
             scratch + c->turn_at, at->rows, sums + (v.first - at->vector_first) * c->size, ld, at->rows, v.width);
         samba_tile_region(c->program, scratch, at->batch * c->m + v.first, v.width, at->row_first, at->rows, scratch + c->turn_at,
@@ -227,6 +228,8 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
         }
         return;
     }
+    if (c->empty_rows && thread == 0)
+        samba_tile_region(c->program, own, 0, c->empty_rows, 0, 0, own, 0);
     int64_t jobs = plan->units * plan->slices, steps = plan->row.inner.blocks;
     for (int64_t job = thread * jobs / threads; job < (thread + 1) * jobs / threads; job++) {
         unit_place at = place_unit(c, job / plan->slices);
@@ -371,6 +374,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem.m;
     c->plan.slices = 1;
+    c->empty_rows = problem.n == 0 ? problem.batches * problem.m : 0;
     if (problem.batches && problem.m && problem.n) { /* otherwise there are no units */
         if (problem.k == 0) {
             contract->k_rank = 1;

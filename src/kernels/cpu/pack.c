@@ -33,9 +33,9 @@ void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t
     split->width = split->step < count ? split->step * split->inner : count * split->inner;
 }
 
-samba_place samba_split_place(const samba_split *split, int64_t block)
+samba_box samba_split_box(const samba_split *split, int64_t block)
 {
-    samba_place place = {{0}, 0, 0, 0};
+    samba_box place = {{0}, 0, 0, 0};
     int64_t outer = block / split->per, start = block % split->per * split->step, left = split->size[split->cut] - start;
     place.count = left < split->step ? left : split->step;
     place.index[split->cut] = start;
@@ -273,7 +273,7 @@ static void fill_plane(const samba_source *source, const char *memory, const int
     } while (j < source->plane_rank);
 }
 
-const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_place *own, const samba_place *inner,
+const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_box *own, const samba_box *inner,
                             char *plane)
 {
     const samba_factor *factor = &source->factor;

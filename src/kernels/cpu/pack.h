@@ -21,11 +21,11 @@ typedef struct samba_split {
 /* Blocks of at most about `target` elements, alike in size; steps of a last dim are multiples of `round` where there are several. */
 void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t target, int64_t round);
 
-typedef struct samba_place { /* of one block */
+typedef struct samba_box { /* of one block */
     int64_t index[SAMBA_CONTRACT_RANK]; /* of its first element */
     int64_t count, first, width;        /* indices of the cut dim; its first element among all; elements */
-} samba_place;
-samba_place samba_split_place(const samba_split *split, int64_t block);
+} samba_box;
+samba_box samba_split_box(const samba_split *split, int64_t block);
 
 /* Element offsets of a block's indices. Each `run` indices from a multiple of run lie `stride` apart. A narrower last block uses the
  * first of them. */
@@ -63,7 +63,7 @@ typedef struct samba_source {
 void samba_source_describe(samba_source *source, bool sort_own);
 int64_t samba_source_step(const samba_source *source, int dim); /* from one index of an own dim to the next, within a block */
 samba_status samba_source_tables(samba_source *source, samba_arena *arena);
-const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_place *own, const samba_place *inner,
+const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_box *own, const samba_box *inner,
                             char *plane);
 
 /* d[i*ldd + j] = the element at rows[i] + cols[j] of source, as the sums' type; from memory, or from a plane. */

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float dtype, NaN,
+ * equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results must be equal. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "naive_tiles.h"
+
+static const samba_dtype floats[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
+
+static double read(const tile_case *t, const char *memory, int buffer, int64_t i)
+{
+    samba_dtype dtype = (samba_dtype)t->dtypes[buffer];
+    return samba_load_double(dtype, memory + t->buffers[buffer].offset + i * (int64_t)samba_dtype_size(dtype));
+}
+
+static void write(const tile_case *t, char *memory, int buffer, int64_t i, double value)
+{
+    samba_dtype dtype = (samba_dtype)t->dtypes[buffer];
+    samba_store_double(dtype, memory + t->buffers[buffer].offset + i * (int64_t)samba_dtype_size(dtype), value);
+}
+
+static void naive_pool(const tile_case *t, char *memory)
+{
+    const samba_pool *p = &t->stage.pool;
+    int result = t->stage.operand_count - 1, dy = p->average ? 0 : 1;
+    for (int64_t plane = 0; plane < p->planes; plane++) {
+        double *dx = calloc((size_t)(p->h * p->w), sizeof *dx);
+        for (int64_t i = 0; i < p->oh; i++)
+            for (int64_t j = 0; j < p->ow; j++) {
+                int64_t best = -1, count = 0, at = (plane * p->oh + i) * p->ow + j;
+                double most = -INFINITY, sum = 0;
+                for (int pass = 0; pass < 2; pass++) /* the second shares the gradient out */
+                    for (int64_t ky = 0; ky < p->kernel[0]; ky++)
+                        for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+                            int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0], x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
+                            bool inside = y >= 0 && y < p->h && x >= 0 && x < p->w;
+                            if (pass == 0)
+                                count += inside || p->count_include_pad;
+                            if (!inside)
+                                continue;
+                            if (pass == 1 && p->gradient && p->average)
+                                dx[y * p->w + x] += read(t, memory, dy, at) / (double)count;
+                            if (pass == 1 || (p->gradient && p->average))
+                                continue;
+                            double v = read(t, memory, 0, plane * p->h * p->w + y * p->w + x);
+                            sum += v;
+                            if (best < 0 || v > most || isnan(v)) {
+                                most = v;
+                                best = y * p->w + x;
+                            }
+                        }
+                if (!p->gradient)
+                    write(t, memory, result, at, p->average ? sum / (double)count : most);
+                else if (!p->average)
+                    dx[best] += read(t, memory, dy, at);
+            }
+        for (int64_t k = 0; p->gradient && k < p->h * p->w; k++)
+            write(t, memory, result, plane * p->h * p->w + k, dx[k]);
+        free(dx);
+    }
+}
+
+static void check(tile_case *t, const char *want, double tolerance, const char *name, int32_t fault_wanted)
+{
+    char *got = aligned_alloc(64, (size_t)(t->bytes + 63) / 64 * 64), what[200];
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+        for (int threads = 1; samba_kernels_for((samba_isa)isa) && threads <= 5; threads += 2) {
+            samba_context *context;
+            samba_arena arena;
+            samba_prepared prepared;
+            volatile int32_t fault = 0;
+            assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+            samba_arena_init(&arena, context);
+            memcpy(got, t->memory, (size_t)t->bytes);
+            samba_prepare prepare = case_prepare(t, context, &arena, isa, threads, got, &fault);
+            prepare.stage_index = 6;
+            if (samba_prepare_stage(&prepare, &t->stage, &prepared) != SAMBA_OK)
+                fail_msg("%s: %s", name, samba_error_message(context));
+            run_prepared(&prepared, threads);
+            snprintf(what, sizeof what, "%s, %s, %d threads", name, samba_isa_names[isa], threads);
+            case_compare(t, got, want, tolerance, what);
+            assert_int_equal(fault, fault_wanted);
+            samba_arena_free(&arena);
+            samba_context_free(context);
+        }
+    free(got);
+}
+
+static void pool_case(tile_case *t, samba_dtype dtype, const samba_pool *pool)
+{
+    static const int64_t none[] = {1};
+    int64_t in = pool->planes * pool->h * pool->w, out = pool->planes * pool->oh * pool->ow;
+    case_begin(t, 1, none);
+    t->stage.kind = SAMBA_STAGE_POOL;
+    t->stage.rank = 0;
+    t->stage.pool = *pool;
+    int64_t sizes[3] = {in, out, in};
+    int first = pool->average && pool->gradient ? 1 : 0, last = pool->gradient ? 3 : 2;
+    for (int i = first; i < last; i++)
+        t->operands[t->stage.operand_count++] = (samba_operand){.buffer = case_buffer(t, dtype, sizes[i]), .dtype = dtype};
+}
+
+static void test_pool(void **state)
+{
+    (void)state;
+    /* h, w, kernel, stride, padding, dilation */
+    static const int64_t forms[][12] = {
+        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1}, {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},   {28, 28, 2, 2, 2, 2, 0, 0, 1, 1}, {7, 9, 3, 3, 2, 2, 1, 1, 1, 1}, {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},
+        {12, 12, 3, 3, 3, 3, 0, 0, 1, 1}, {11, 13, 3, 2, 2, 3, 1, 1, 2, 3}, {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},   {4, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
+    };
+    srand(7);
+    for (int f = 0; f < SAMBA_COUNT(forms); f++)
+        for (int kind = 0; kind < 6; kind++)
+            for (int d = 0; d < SAMBA_COUNT(floats); d++) {
+                const int64_t *v = forms[f];
+                samba_pool pool = {.average = kind >= 2, .gradient = kind % 2, .count_include_pad = kind >= 4, .planes = 3, .h = v[0], .w = v[1],
+                                   .kernel = {v[2], v[3]}, .stride = {v[4], v[5]}, .padding = {v[6], v[7]}, .dilation = {v[8], v[9]}};
+                pool.oh = (pool.h + 2 * pool.padding[0] - pool.dilation[0] * (pool.kernel[0] - 1) - 1) / pool.stride[0] + 1;
+                pool.ow = (pool.w + 2 * pool.padding[1] - pool.dilation[1] * (pool.kernel[1] - 1) - 1) / pool.stride[1] + 1;
+                tile_case t;
+                pool_case(&t, floats[d], &pool);
+                if (!pool.average) {
+                    write(&t, t.memory, 0, 17 % (pool.h * pool.w), NAN);
+                    write(&t, t.memory, 0, 18 % (pool.h * pool.w), -INFINITY);
+                    for (int64_t k = pool.h * pool.w; k < 2 * pool.h * pool.w; k++) /* a plane of nothing but -inf */
+                        write(&t, t.memory, 0, k, -INFINITY);
+                }
+                char *want = malloc((size_t)t.bytes);
+                memcpy(want, t.memory, (size_t)t.bytes);
+                naive_pool(&t, want);
+                check(&t, want, floats[d] == SAMBA_FLOAT32 ? 1e-6 : floats[d] == SAMBA_FLOAT64 ? 1e-14 : 8e-3, "pool", 0);
+                free(want);
+                case_end(&t);
+            }
+}
+
+static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int scatter, int64_t count, int64_t width, int64_t rows)
+{
+    static const int64_t none[] = {1};
+    case_begin(t, 1, none);
+    t->stage.kind = SAMBA_STAGE_GATHER;
+    t->stage.rank = 0;
+    t->stage.operand_count = 3;
+    t->stage.gather = (samba_gather){.scatter = scatter, .count = count, .width = width, .table_rows = rows};
+    int64_t table = rows * width, values = count * width;
+    int where = scatter ? 0 : 1;
+    for (int i = 0; i < 3; i++) {
+        samba_dtype d = i == where ? index : dtype;
+        int64_t size = i == where ? count : i == (scatter ? 2 : 0) ? table : values;
+        t->operands[i] = (samba_operand){.buffer = case_buffer(t, d, size), .dtype = d};
+    }
+    for (int64_t i = 0; i < count; i++)
+        write(t, t->memory, where, i, (double)(rand() % (int)rows));
+}
+
+static void naive_gather(const tile_case *t, char *memory)
+{
+    const samba_gather *g = &t->stage.gather;
+    int index = g->scatter ? 0 : 1, table = g->scatter ? 2 : 0, rows = g->scatter ? 1 : 2;
+    for (int64_t k = 0; g->scatter && k < g->table_rows * g->width; k++)
+        write(t, memory, table, k, 0);
+    for (int64_t i = 0; i < g->count; i++) {
+        int64_t row = (int64_t)read(t, memory, index, i);
+        bool good = row >= 0 && row < g->table_rows;
+        for (int64_t c = 0; c < g->width; c++) {
+            if (!g->scatter)
+                write(t, memory, rows, i * g->width + c, good ? read(t, memory, table, row * g->width + c) : 0);
+            else if (good)
+                write(t, memory, table, row * g->width + c, read(t, memory, table, row * g->width + c) + read(t, memory, rows, i * g->width + c));
+        }
+    }
+}
+
+static void test_gather(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{40, 8, 5}, {1, 1, 1}, {0, 8, 3}, {100, 300, 20}, {7, 1000, 64}};
+    srand(8);
+    for (int s = 0; s < SAMBA_COUNT(sizes); s++)
+        for (int d = 0; d < SAMBA_COUNT(floats); d++)
+            for (int kind = 0; kind < 8; kind++) {
+                tile_case t;
+                bool bad = kind >= 4 && sizes[s][0] > 3;
+                gather_case(&t, floats[d], kind & 1 ? SAMBA_INT32 : SAMBA_INT64, kind >> 1 & 1, sizes[s][0], sizes[s][1], sizes[s][2]);
+                if (bad) {
+                    write(&t, t.memory, kind >> 1 & 1 ? 0 : 1, 2, (double)sizes[s][2]);
+                    write(&t, t.memory, kind >> 1 & 1 ? 0 : 1, 3, -1);
+                }
+                char *want = malloc((size_t)t.bytes);
+                memcpy(want, t.memory, (size_t)t.bytes);
+                naive_gather(&t, want);
+                check(&t, want, 0, "gather", bad ? 7 : 0);
+                free(want);
+                case_end(&t);
+            }
+}
+
+/* ---- errors ---- */
+static samba_status prepare_some(samba_context *context, void *user)
+{
+    tile_case *t = user;
+    samba_arena arena;
+    samba_prepared prepared;
+    volatile int32_t fault = 0;
+    samba_arena_init(&arena, context);
+    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_GENERIC, 1, t->memory, &fault);
+    samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
+    samba_arena_free(&arena);
+    return status;
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    tile_case t;
+    samba_context *context;
+    samba_pool pool = {.planes = 1, .h = 4, .w = 4, .oh = 2, .ow = 2, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+    pool_case(&t, SAMBA_FLOAT32, &pool);
+    fail_each_allocation(prepare_some, &t);
+    t.operands[0].dtype = SAMBA_INT64;
+    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_DTYPE);
+    t.operands[0].dtype = SAMBA_BFLOAT16;
+    t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
+    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
+    case_end(&t);
+    gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, 1, 4, 4, 4);
+    fail_each_allocation(prepare_some, &t);
+    t.operands[0].dtype = SAMBA_INT16;
+    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_DTYPE);
+    case_end(&t);
+    samba_context_free(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool), cmocka_unit_test(test_gather), cmocka_unit_test(test_errors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
