@@ -16,6 +16,8 @@ typedef enum samba_isa { SAMBA_ISA_GENERIC = 0, SAMBA_ISA_AVX2 = 1, SAMBA_ISA_AV
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
 samba_isa samba_isa_best(void); /* what this CPU and build have */
 
+typedef struct samba_pool_plan samba_pool_plan; /* kernels/cpu/pool.h */
+
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where the
  * combination has no meaning. */
 typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
@@ -40,6 +42,9 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/table_<isa>.c, 
     double (*total_f64)(const double *a, int64_t n);
     int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
+    /* One plane: operands in the stage's order, `result` the last; value and place: room for a row of results (kernels/cpu/pool.h) */
+    void (*pool_f32)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value, int64_t *place);
+    void (*pool_f64)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value, int64_t *place);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain block
      * kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,

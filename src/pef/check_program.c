@@ -9,14 +9,15 @@
 
 #include <math.h>
 
-typedef enum rule { /* classes of d and the sources; a register that meets memory also has the class of the operand's dtype */
-                    FREE,      /* any */
-                    ONE,       /* all of one class */
-                    PREDICATE, /* a b of one class, d f32 */
-                    CHOICE,    /* a f32; b c d of one class */
-                    ALL_F32,
-                    ALL_I64,
-                    UNIFORM /* d f32, a i64 */
+/* Classes of d and the sources. A register that meets memory also has the class of the operand's dtype. */
+typedef enum rule {
+    FREE,      /* any */
+    ONE,       /* all of one class */
+    PREDICATE, /* a b of one class, d f32 */
+    CHOICE,    /* a f32; b c d of one class */
+    ALL_F32,
+    ALL_I64,
+    UNIFORM /* d f32, a i64 */
 } rule;
 typedef struct form_facts {
     bool d, a, b, c, operand, setup; /* what it has; whether it may stand in the setup */

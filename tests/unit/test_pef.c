@@ -14,7 +14,6 @@
 
 #include "../pef/plans.h"
 #include "failing_allocator.h"
-#include "pef/format.h"
 #include "pef/names.h"
 
 static char path[64];
@@ -68,16 +67,6 @@ static void assert_message(fixture *f, samba_status status, samba_status expecte
 {
     if (status != expected || !strstr(samba_error_message(f->context), part))
         fail_msg("status %s, message \"%s\" lacks \"%s\"", samba_status_name(status), samba_error_message(f->context), part);
-}
-
-/* Makes both checksums right again. */
-static void seal(char *bytes, size_t size)
-{
-    samba_pef_header header;
-    memcpy(&header, bytes, sizeof header);
-    header.body_checksum = samba_hash(bytes + sizeof header, size - sizeof header, 0);
-    header.header_checksum = samba_hash(&header, offsetof(samba_pef_header, header_checksum), 0);
-    memcpy(bytes, &header, sizeof header);
 }
 
 static void test_round_trip(void **unused)

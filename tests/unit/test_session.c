@@ -16,7 +16,6 @@
 #include "../pef/plans.h"
 #include "failing_allocator.h"
 #include "kernels/kernel.h"
-#include "pef/format.h"
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
@@ -707,15 +706,6 @@ static bool is_small(const samba_plan *plan)
         small = small && domain < most && pool < most;
     }
     return small;
-}
-
-static void seal(char *bytes, size_t size)
-{
-    samba_pef_header header;
-    memcpy(&header, bytes, sizeof header);
-    header.body_checksum = samba_hash(bytes + sizeof header, size - sizeof header, 0);
-    header.header_checksum = samba_hash(&header, offsetof(samba_pef_header, header_checksum), 0);
-    memcpy(bytes, &header, sizeof header);
 }
 
 static bool run_damaged(samba_context *context, const char *bytes, size_t size, const samba_session_options *options)

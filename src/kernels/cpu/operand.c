@@ -5,16 +5,8 @@
 #include "kernels/cpu/tile.h"
 #include <string.h>
 
-/* Finds the rows' offsets. With several groups they are counted up like an odometer and written to `offsets`. */
 void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols)
 {
-    if (view->groups <= 1) {
-        int64_t stride = view->groups ? view->group_stride[0] : 0;
-        place->offset = view->offset + row0 * stride;
-        place->dense_full = rows == 1 || stride == cols;
-        place->dense_row = rows == 1 || stride == 1;
-        return;
-    }
     int inner = view->groups - 1;
     int64_t index[SAMBA_MAX_RANK], rest = row0, offset = view->offset, inner_stride = view->group_stride[inner];
     for (int g = inner; g >= 0; g--) {
@@ -85,8 +77,6 @@ void samba_tile_load(const samba_tile_program *program, samba_frame *frame, cons
     int64_t rows = frame->rows, cols = frame->cols, col = frame->col * view->col_stride;
     char *d = frame->pointers[code->d];
     const char *source = element(view, place->offset + (code->extent == SAMBA_FULL ? col : 0));
-    if (d == source)
-        return;
     if (code->extent == SAMBA_ROW) {
         load_rows(kernels, view, place, 0, rows, width, d);
         return;
@@ -126,8 +116,6 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
     int64_t rows = frame->rows, cols = frame->cols, col = frame->col * view->col_stride;
     const char *a = frame->pointers[code->a];
     char *destination = element(view, place->offset + (code->extent == SAMBA_FULL ? col : 0));
-    if (a == destination)
-        return;
     if (code->extent == SAMBA_ROW) {
         if (place->dense_row)
             kernels->store[view->dtype](destination, a, rows);

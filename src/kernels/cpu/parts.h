@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What convert.c, reduce.c and random.c give to the table in kernels.c, one name for each ISA. The meaning of each function stands beside its
+ * What convert.c, reduce.c, random.c and planes.c give to the table in kernels.c, one name for each ISA. The meaning of each function stands beside its
  * place in kernels/kernel.h. */
 #ifndef SAMBA_CPU_PARTS_H
 #define SAMBA_CPU_PARTS_H
@@ -48,6 +48,10 @@ SAMBA_EACH_DTYPE(DTYPE)
 SAMBA_EACH_CLASS(CLASS)
 #undef CLASS
 
+void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value,
+                                    int64_t *place);
+void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value,
+                                    int64_t *place);
 void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64_t n);
 
 #endif

@@ -1,47 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling of one plane, written once for float and for double: pool.c includes this with T (the type) and NAME(x) defined.
+ * Pooling of one plane, written once for float and for double: planes.c includes this with T (the type) and NAME(x) defined.
  *
  * Work goes row by row of the result; for each place (ky, kx) of the window one loop runs over the columns whose element there is
  * inside the plane. The greatest element is the first one that no later one exceeds; NaN exceeds all (as in PyTorch). */
 
-static void NAME(max_forward)(const samba_pool *p, const T *x, T *y)
+static void NAME(max_forward)(const samba_pool_plan *plan, const T *x, T *y)
 {
+    const samba_pool *p = &plan->pool;
+    int64_t step = p->stride[1];
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         for (int64_t oj = 0; oj < p->ow; oj++)
             y[oj] = -INFINITY;
-        range ky = window_range(p, 0, oi);
-        for (; ky.begin < ky.end; ky.begin++)
+        for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
             for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                range columns = column_range(p, kx);
-                int64_t start = row_start(p, oi, ky.begin, kx);
-                for (int64_t oj = columns.begin; oj < columns.end; oj++) {
-                    T v = x[start + oj * p->stride[1]];
-                    y[oj] = v > y[oj] || v != v ? v : y[oj];
+                int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
+                SAMBA_VECTOR_LOOP
+                for (int64_t oj = plan->columns[kx].begin; oj < end; oj++) {
+                    T v = x[start + oj * step];
+                    y[oj] = (v > y[oj]) | (v != v) ? v : y[oj];
                 }
             }
     }
 }
 
 /* best, place: a row of the result */
-static void NAME(max_gradient)(const samba_pool *p, const T *x, const T *dy, T *dx, T *best, int64_t *place)
+static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *best, int64_t *place)
 {
+    const samba_pool *p = &plan->pool;
+    int64_t step = p->stride[1];
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
         for (int64_t oj = 0; oj < p->ow; oj++) {
             best[oj] = -INFINITY;
             place[oj] = -1;
         }
-        range ky = window_range(p, 0, oi);
-        for (; ky.begin < ky.end; ky.begin++)
+        for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
             for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                range columns = column_range(p, kx);
-                int64_t start = row_start(p, oi, ky.begin, kx);
-                for (int64_t oj = columns.begin; oj < columns.end; oj++) {
-                    T v = x[start + oj * p->stride[1]];
-                    bool better = v > best[oj] || v != v || place[oj] < 0;
+                int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
+                SAMBA_VECTOR_LOOP
+                for (int64_t oj = plan->columns[kx].begin; oj < end; oj++) {
+                    T v = x[start + oj * step];
+                    bool better = (v > best[oj]) | (v != v) | (place[oj] < 0);
                     best[oj] = better ? v : best[oj];
-                    place[oj] = better ? start + oj * p->stride[1] : place[oj];
+                    place[oj] = better ? start + oj * step : place[oj];
                 }
             }
         for (int64_t oj = 0; oj < p->ow; oj++)
@@ -53,67 +55,101 @@ static void NAME(max_gradient)(const samba_pool *p, const T *x, const T *dy, T *
 /* Windows of 2 x 2 side by side, the common case: four elements at a time, nothing to keep. */
 static void NAME(max_forward_2x2)(const samba_pool *p, const T *x, T *y)
 {
-    for (int64_t oi = 0; oi < p->oh; oi++, x += 2 * p->w, y += p->ow)
+    for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
+        const T *upper = x + 2 * oi * p->w, *lower = upper + p->w;
+        SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++) {
-            T a = x[2 * oj], b = x[2 * oj + 1], c = x[p->w + 2 * oj], d = x[p->w + 2 * oj + 1];
-            a = b > a || b != b ? b : a;
-            c = d > c || d != d ? d : c;
-            y[oj] = c > a || c != c ? c : a;
+            T a = upper[2 * oj], b = upper[2 * oj + 1], c = lower[2 * oj], d = lower[2 * oj + 1];
+            T top = (b > a) | (b != b) ? b : a, bottom = (d > c) | (d != d) ? d : c;
+            y[oj] = (bottom > top) | (bottom != bottom) ? bottom : top;
         }
+    }
 }
 
 static void NAME(max_gradient_2x2)(const samba_pool *p, const T *x, const T *dy, T *dx)
 {
-    int64_t w = p->w, used = 2 * p->ow;
-    for (int64_t oi = 0; oi < p->oh; oi++, x += 2 * w, dx += 2 * w, dy += p->ow) {
+    int64_t w = p->w;
+    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
+        const T *upper = x + 2 * oi * w, *lower = upper + w;
+        T *dx_upper = dx + 2 * oi * w, *dx_lower = dx_upper + w;
+        SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++) {
-            T a = x[2 * oj], b = x[2 * oj + 1], c = x[w + 2 * oj], d = x[w + 2 * oj + 1], g = dy[oj];
-            bool right = b > a || b != b, right_below = d > c || d != d;
-            T top = right ? b : a, bottom = right_below ? d : c;
-            bool below = bottom > top || bottom != bottom;
-            dx[2 * oj] = !below && !right ? g : 0;
-            dx[2 * oj + 1] = !below && right ? g : 0;
-            dx[w + 2 * oj] = below && !right_below ? g : 0;
-            dx[w + 2 * oj + 1] = below && right_below ? g : 0;
+            T a = upper[2 * oj], b = upper[2 * oj + 1], c = lower[2 * oj], d = lower[2 * oj + 1], g = dy[oj];
+            T top = (b > a) | (b != b) ? b : a, bottom = (d > c) | (d != d) ? d : c;
+            T below = (bottom > top) | (bottom != bottom) ? g : 0, above = (bottom > top) | (bottom != bottom) ? 0 : g;
+            T right_above = (b > a) | (b != b) ? above : 0, left_above = (b > a) | (b != b) ? 0 : above;
+            T right_below = (d > c) | (d != d) ? below : 0, left_below = (d > c) | (d != d) ? 0 : below;
+            dx_upper[2 * oj] = left_above;
+            dx_upper[2 * oj + 1] = right_above;
+            dx_lower[2 * oj] = left_below;
+            dx_lower[2 * oj + 1] = right_below;
         }
-        for (int64_t j = used; j < w; j++)
-            dx[j] = dx[w + j] = 0;
+        for (int64_t j = 2 * p->ow; j < w; j++)
+            dx_upper[j] = dx_lower[j] = 0;
     }
-    memset(dx, 0, (size_t)((p->h - 2 * p->oh) * w) * sizeof *dx);
+    memset(dx + 2 * p->oh * w, 0, (size_t)((p->h - 2 * p->oh) * w) * sizeof *dx);
 }
 
-static void NAME(average_forward)(const samba_pool *p, const T *x, T *y)
+/* height: rows of the window that count for result row oi */
+static T NAME(height)(const samba_pool_plan *plan, int64_t oi)
 {
+    return (T)(plan->pool.count_include_pad ? plan->pool.kernel[0] : plan->rows[oi].end - plan->rows[oi].begin);
+}
+
+static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y)
+{
+    const samba_pool *p = &plan->pool;
+    int64_t step = p->stride[1];
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         memset(y, 0, (size_t)p->ow * sizeof *y);
-        range ky = window_range(p, 0, oi);
-        int64_t height = ky.end - ky.begin;
-        for (; ky.begin < ky.end; ky.begin++)
+        for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
             for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                range columns = column_range(p, kx);
-                int64_t start = row_start(p, oi, ky.begin, kx);
-                for (int64_t oj = columns.begin; oj < columns.end; oj++)
-                    y[oj] += x[start + oj * p->stride[1]];
+                int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
+                SAMBA_VECTOR_LOOP
+                for (int64_t oj = plan->columns[kx].begin; oj < end; oj++)
+                    y[oj] += x[start + oj * step];
             }
+        T height = NAME(height)(plan, oi);
+        SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++)
-            y[oj] /= (T)divisor(p, height, oj);
+            y[oj] /= height * (T)plan->widths[oj];
     }
 }
 
-static void NAME(average_gradient)(const samba_pool *p, const T *dy, T *dx, T *share)
+static void NAME(average_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *share)
 {
+    const samba_pool *p = &plan->pool;
+    int64_t step = p->stride[1];
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        range ky = window_range(p, 0, oi);
-        int64_t height = ky.end - ky.begin;
+        T height = NAME(height)(plan, oi);
+        SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++)
-            share[oj] = dy[oj] / (T)divisor(p, height, oj);
-        for (; ky.begin < ky.end; ky.begin++)
+            share[oj] = dy[oj] / (height * (T)plan->widths[oj]);
+        for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
             for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                range columns = column_range(p, kx);
-                int64_t start = row_start(p, oi, ky.begin, kx);
-                for (int64_t oj = columns.begin; oj < columns.end; oj++)
-                    dx[start + oj * p->stride[1]] += share[oj];
+                int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
+                SAMBA_VECTOR_LOOP
+                for (int64_t oj = plan->columns[kx].begin; oj < end; oj++)
+                    dx[start + oj * step] += share[oj];
             }
     }
+}
+
+void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value,
+                                      int64_t *place)
+{
+    const samba_pool *p = &plan->pool;
+    if (p->average && p->gradient)
+        NAME(average_gradient)(plan, first, result, value);
+    else if (p->average)
+        NAME(average_forward)(plan, first, result);
+    else if (p->gradient && is_2x2(p))
+        NAME(max_gradient_2x2)(p, first, second, result);
+    else if (p->gradient)
+        NAME(max_gradient)(plan, first, second, result, value, place);
+    else if (is_2x2(p))
+        NAME(max_forward_2x2)(p, first, result);
+    else
+        NAME(max_forward)(plan, first, result);
 }

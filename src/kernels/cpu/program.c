@@ -175,6 +175,7 @@ static samba_status resolve_instruction(builder *b, int index)
         code->view = operand_view(b, from->operand);
         const samba_view *view = &program->views[code->view];
         const samba_tile_register *d = &program->registers[from->d];
+        code->own = d->direct == code->view;
         bool repeats = view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0);
         if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && repeats && b->writers[from->d] == 1 && (d->direct < 0 || d->direct == code->view))
             code->kept = program->kept_count++;
@@ -184,6 +185,7 @@ static samba_status resolve_instruction(builder *b, int index)
         code->action = SAMBA_DO_STORE;
         code->view = operand_view(b, from->operand);
         code->edge = code->extent == SAMBA_ROW;
+        code->own = program->registers[from->a].direct == code->view;
         return SAMBA_OK;
     case SAMBA_FORM_BLOCK: code->action = SAMBA_DO_BLOCK; return SAMBA_OK;
     case SAMBA_FORM_CONST: code->action = SAMBA_DO_CONST; return SAMBA_OK;

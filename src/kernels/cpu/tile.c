@@ -26,6 +26,12 @@ static void fill_scalar(const samba_tile_program *program, samba_frame *frame, c
     program->kernels->fill[code->class_](frame->pointers[code->d], frame->spare, program->fill);
 }
 
+/* Registers that may be memory are, for this tile. */
+static inline bool is_memory(const samba_frame *frame, int view, int extent)
+{
+    return extent == SAMBA_FULL ? frame->places[view].dense_full : frame->places[view].dense_row;
+}
+
 static void run_codes(const samba_tile_program *program, samba_frame *frame, int begin, int end)
 {
     char *const *pointers = frame->pointers;
@@ -37,8 +43,14 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
         char *d = pointers[code->d], *a = pointers[code->a];
         switch ((samba_action)code->action) {
         case SAMBA_DO_MAP: code->map(d, a, pointers[code->b], pointers[code->c], counts[code->extent]); break;
-        case SAMBA_DO_LOAD: samba_tile_load(program, frame, code); break;
-        case SAMBA_DO_STORE: samba_tile_store(program, frame, code); break;
+        case SAMBA_DO_LOAD:
+            if (!code->own || !is_memory(frame, code->view, code->extent))
+                samba_tile_load(program, frame, code);
+            break;
+        case SAMBA_DO_STORE:
+            if (!code->own || !is_memory(frame, code->view, code->extent))
+                samba_tile_store(program, frame, code);
+            break;
         case SAMBA_DO_BLOCK: samba_tile_block(program, frame, code); break;
         case SAMBA_DO_IOTA: samba_tile_iota(program, frame, code); break;
         case SAMBA_DO_RANDOM: samba_tile_random(program, frame, code); break;
@@ -66,10 +78,9 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
         if (at->block && frame->block && (frame->rows == 1 || frame->block_ld == frame->cols))
             pointer = (char *)frame->block + frame->col * at->size;
         if (at->direct >= 0) {
-            const samba_place *place = &frame->places[at->direct];
             const samba_view *view = &program->views[at->direct];
-            if (full ? place->dense_full : place->dense_row)
-                pointer = view->base + (place->offset + (full ? frame->col : 0)) * view->size;
+            if (is_memory(frame, at->direct, at->extent))
+                pointer = view->base + (frame->places[at->direct].offset + (full ? frame->col : 0)) * view->size;
         }
         frame->pointers[r] = pointer;
     }
@@ -88,7 +99,15 @@ static void run_tile(const samba_tile_program *program, samba_frame *frame, int6
 {
     for (int i = 0; i < program->located_count; i++) {
         const samba_view *view = &program->views[program->located[i]];
-        samba_view_locate(view, &frame->places[program->located[i]], (int64_t *)(frame->scratch + view->row_offsets), row0, rows, cols);
+        samba_place *place = &frame->places[program->located[i]];
+        if (view->groups <= 1) {
+            int64_t stride = view->groups ? view->group_stride[0] : 0;
+            place->offset = view->offset + row0 * stride;
+            place->dense_full = rows == 1 || stride == cols;
+            place->dense_row = rows == 1 || stride == 1;
+        } else {
+            samba_view_locate(view, place, (int64_t *)(frame->scratch + view->row_offsets), row0, rows, cols);
+        }
     }
     frame->rows = rows;
     frame->col0 = col0;

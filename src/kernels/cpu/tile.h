@@ -41,6 +41,7 @@ typedef struct samba_code { /* an instruction, resolved */
     uint8_t edge;  /* ROW, with an effect on memory: only at column 0, as blocks side by side share their rows */
     uint16_t op;
     int16_t d, a, b, c; /* 0 where the form has none */
+    uint8_t own;       /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
     int32_t view;      /* LOAD STORE IOTA RANDOM: in views */
     int32_t kept;      /* LOAD: the register keeps its content between tiles; place of the record, -1: loaded every time */
     int32_t collector; /* COLLECT */
@@ -104,6 +105,7 @@ typedef struct samba_frame {
 } samba_frame;
 
 /* operand.c */
+/* For views of several groups: finds their rows' offsets, counting up like an odometer, and writes them to `offsets`. */
 void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols);
 void samba_tile_load(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_store(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
