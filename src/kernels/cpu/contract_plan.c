@@ -157,7 +157,7 @@ static bool is_viewable(const samba_source *source, int64_t *reach)
     return extent <= 2 * axis->count;
 }
 
-static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot)
+static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool copied)
 {
     samba_source *row = &plan->row, *vector = &plan->vector;
     int64_t reach, depth = row->inner.width;
@@ -171,7 +171,7 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
         plan->sums_ld = vector->own.width;
         return fits && !integer;
     }
-    plan->vector_packed = integer || !is_viewable(vector, &reach);
+    plan->vector_packed = integer || copied || !is_viewable(vector, &reach);
     if (!plan->vector_packed && !is_even(&vector->own_axis) && problem->contract.whole_rows && !plan->swapped && vector->own.blocks > 1)
         plan->vector_packed = true; /* blocks with gaps cannot stand side by side */
     plan->view = !plan->vector_packed && !is_even(&vector->own_axis);
@@ -283,10 +283,10 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     best->cost = -1;
-    for (int way = 0; way < 3; way++) /* straight, swapped, dot */
+    for (int way = 0; way < 5; way++) /* straight, swapped; with the vector side copied though it could be read in place; dot */
         for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
             for (int j = 0; j < SAMBA_COUNT(vector_targets); j++) {
-                bool swapped = way == 1;
+                bool swapped = way % 2 == 1, dot = way == 4;
                 plan = (samba_contract_plan){.swapped = swapped};
                 init_source(problem, swapped, &plan.row);
                 init_source(problem, !swapped, &plan.vector);
@@ -295,7 +295,7 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                 samba_split_init(&plan.vector.own, swapped ? contract->m_rank : contract->n_rank, swapped ? contract->m : contract->n,
                                  vector_targets[j], lanes_of(problem));
                 describe_sources(problem, &plan);
-                if (describe_ways(problem, &plan, way == 2))
+                if (describe_ways(problem, &plan, dot, way >= 2))
                     try_groups(problem, &plan, best);
             }
 }

@@ -52,6 +52,13 @@ static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T 
     }
 }
 
+/* Where y beats x: y is greater or NaN. In two steps, since the compiler makes vector code of these and not of one with "or". */
+static inline T NAME(choose)(T x, T y, T if_x, T if_y)
+{
+    T result = y > x ? if_y : if_x;
+    return y != y ? if_y : result;
+}
+
 /* Windows of 2 x 2 side by side, the common case: four elements at a time, nothing to keep. */
 static void NAME(max_forward_2x2)(const samba_pool *p, const T *x, T *y)
 {
@@ -60,8 +67,8 @@ static void NAME(max_forward_2x2)(const samba_pool *p, const T *x, T *y)
         SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++) {
             T a = upper[2 * oj], b = upper[2 * oj + 1], c = lower[2 * oj], d = lower[2 * oj + 1];
-            T top = (b > a) | (b != b) ? b : a, bottom = (d > c) | (d != d) ? d : c;
-            y[oj] = (bottom > top) | (bottom != bottom) ? bottom : top;
+            T top = NAME(choose)(a, b, a, b), bottom = NAME(choose)(c, d, c, d);
+            y[oj] = NAME(choose)(top, bottom, top, bottom);
         }
     }
 }
@@ -75,14 +82,12 @@ static void NAME(max_gradient_2x2)(const samba_pool *p, const T *x, const T *dy,
         SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++) {
             T a = upper[2 * oj], b = upper[2 * oj + 1], c = lower[2 * oj], d = lower[2 * oj + 1], g = dy[oj];
-            T top = (b > a) | (b != b) ? b : a, bottom = (d > c) | (d != d) ? d : c;
-            T below = (bottom > top) | (bottom != bottom) ? g : 0, above = (bottom > top) | (bottom != bottom) ? 0 : g;
-            T right_above = (b > a) | (b != b) ? above : 0, left_above = (b > a) | (b != b) ? 0 : above;
-            T right_below = (d > c) | (d != d) ? below : 0, left_below = (d > c) | (d != d) ? 0 : below;
-            dx_upper[2 * oj] = left_above;
-            dx_upper[2 * oj + 1] = right_above;
-            dx_lower[2 * oj] = left_below;
-            dx_lower[2 * oj + 1] = right_below;
+            T top = NAME(choose)(a, b, a, b), bottom = NAME(choose)(c, d, c, d);
+            T above = NAME(choose)(top, bottom, g, 0), below = NAME(choose)(top, bottom, 0, g);
+            dx_upper[2 * oj] = NAME(choose)(a, b, above, 0);
+            dx_upper[2 * oj + 1] = NAME(choose)(a, b, 0, above);
+            dx_lower[2 * oj] = NAME(choose)(c, d, below, 0);
+            dx_lower[2 * oj + 1] = NAME(choose)(c, d, 0, below);
         }
         for (int64_t j = 2 * p->ow; j < w; j++)
             dx_upper[j] = dx_lower[j] = 0;

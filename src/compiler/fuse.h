@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between the files of fusion: fuse.c (the walk over nodes, dependencies, the order), join.c (may a node join a group), merge.c (two groups
+ * become one), reach.c (sizes, and memory a group can read or write under its domain). */
+#ifndef SAMBA_FUSE_H
+#define SAMBA_FUSE_H
+
+#include "compiler/compiler.h"
+
+#define SAMBA_GROUP_MEMBER_LIMIT 96 /* bounds registers and operands of a group's program */
+#define SAMBA_FEW_ROWS 4            /* with fewer rows than this, rows longer than SAMBA_LONG_ROW are collected by all threads instead */
+#define SAMBA_LONG_ROW 4096
+
+static inline bool samba_bit(const uint64_t *set, int64_t i) { return (set[i >> 6] >> (i & 63)) & 1; }
+
+typedef struct samba_joining { /* how a node would be a member of a group */
+    samba_member_role role;
+    int8_t dims[SAMBA_MAX_RANK];
+    int cols; /* what the group's cols become */
+} samba_joining;
+
+/* ---- reach.c ---- */
+/* Needs no memory to be read: an inline leaf, or a view of a constant. */
+bool samba_computed_in_place(const samba_fusion *fusion, samba_ref ref);
+/* A value of the group that its other members may read. */
+bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);
+/* Sizes that are not 1, and where they stand; returns how many. */
+int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where);
+/* Do these sizes, those of 1 aside, equal the first domain_rank of the group's domain? dims: where each lies. */
+bool samba_group_fits(const samba_group *group, int domain_rank, int rank, const int64_t *shape, int8_t *dims);
+int64_t samba_sizes_product(int count, const int64_t *sizes);
+/* Can a member with these dims read the input from memory (write its reduction there), if the last `cols` domain dims make a row? */
+bool samba_group_readable(const samba_fusion *fusion, const samba_group *group, int cols, samba_ref input, int user_rank, const int8_t *user_dims);
+bool samba_group_writable(const samba_group *group, int cols, const samba_node *node, const int8_t *dims);
+bool samba_group_in_reach(const samba_fusion *fusion, int32_t group, int cols); /* of all its members */
+
+/* ---- fuse.c ---- */
+int32_t samba_maker(const samba_fusion *fusion, samba_ref ref); /* group that computes what ref is a view of; -1: none */
+/* All of `set`, and what it waits for, precedes the group and whoever waits for it. */
+void samba_group_depend(samba_fusion *fusion, int32_t group, const uint64_t *set);
+/* Groups that must precede a group that would hold `ref` (group -1: a new one). */
+void samba_gather_before(const samba_fusion *fusion, int32_t group, samba_ref ref, uint64_t *set);
+
+/* ---- join.c ---- */
+/* `before` receives what samba_gather_before gives. */
+bool samba_can_join(samba_fusion *fusion, int32_t group, samba_ref ref, uint64_t *before, samba_joining *how);
+/* In-group inputs lie in the domain where broadcasting against the node's own dims puts them. */
+bool samba_inputs_aligned(const samba_fusion *fusion, int32_t group, const samba_node *node, const int8_t *dims);
+/* How many trailing dims the reduced ones are exactly (sizes of 1 aside); 0 when they are not. */
+int samba_trailing(const samba_group *group, const bool *reduced);
+
+/* ---- merge.c ---- */
+/* Node `ref` has just joined a group: merges it with those of its inputs where that is possible. */
+samba_status samba_merge_inputs(samba_fusion *fusion, samba_ref ref);
+
+#endif

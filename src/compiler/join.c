@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * May a node join a group, and as what? A map joins where its sizes and those of its inputs lie in the domain, FULL or ROW; a reduction
+ * over exactly the last dims becomes a row reduction (which fixes what a row is), over anything else it is collected. */
+#include "compiler/fuse.h"
+
+#include <string.h>
+
+#define CONTRACT_ROW_LIMIT 256 /* columns up to which a contraction's block holds whole rows for a row reduction */
+
+/* In-group inputs lie where broadcasting against the node's own dims puts them. */
+bool samba_inputs_aligned(const samba_fusion *f, int32_t group, const samba_node *node, const int8_t *dims)
+{
+    for (int i = 0; i < node->arity; i++) {
+        samba_ref u = node->inputs[i];
+        if (!samba_is_member(f, group, u))
+            continue;
+        const samba_node *source = samba_node_at(f->graph, u);
+        for (int j = 0; j < source->rank; j++)
+            if (source->shape[j] != 1 && f->members[u].dims[j] != dims[j + node->rank - source->rank])
+                return false;
+    }
+    return true;
+}
+
+static bool join_map(const samba_fusion *f, int32_t group, const samba_node *node, samba_joining *how)
+{
+    const samba_group *g = &f->groups[group];
+    how->cols = g->cols;
+    how->role = SAMBA_MEMBER_FULL;
+    if (samba_group_fits(g, g->rank, node->rank, node->shape, how->dims) && samba_inputs_aligned(f, group, node, how->dims))
+        return true;
+    how->role = SAMBA_MEMBER_ROW;
+    if (g->cols == 0 || !samba_group_fits(g, g->rank - g->cols, node->rank, node->shape, how->dims) || !samba_inputs_aligned(f, group, node, how->dims))
+        return false;
+    for (int i = 0; i < node->arity; i++) /* a ROW value is computed from ROW values */
+        if (samba_is_member(f, group, node->inputs[i])) {
+            samba_ref u = node->inputs[i];
+            while (f->members[u].role == SAMBA_MEMBER_ALIAS)
+                u = samba_node_at(f->graph, u)->inputs[0];
+            if (f->members[u].role != SAMBA_MEMBER_ROW)
+                return false;
+        }
+    return true;
+}
+
+/* The domain dims a reduction runs over are exactly the last `count` ones (sizes of 1 aside); 0 when they are not. */
+int samba_trailing(const samba_group *g, const bool *reduced)
+{
+    int first = g->rank;
+    for (int d = g->rank - 1; d >= 0 && (reduced[d] || g->domain[d] == 1); d--)
+        first = d;
+    for (int d = 0; d < first; d++)
+        if (reduced[d])
+            return 0;
+    while (first < g->rank && g->domain[first] == 1 && !reduced[first])
+        first++;
+    return g->rank - first;
+}
+
+static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *node, samba_joining *how)
+{
+    const samba_group *g = &f->groups[group];
+    samba_ref u = node->inputs[0];
+    const samba_node *source = samba_node_at(f->graph, u);
+    bool inside = samba_is_member(f, group, u), reduced[SAMBA_MAX_RANK] = {false};
+    samba_member_role from = SAMBA_MEMBER_FULL;
+    if (inside) {
+        memcpy(how->dims, f->members[u].dims, SAMBA_MAX_RANK);
+        if (f->members[u].role == SAMBA_MEMBER_ALIAS) {
+            samba_ref root = u;
+            while (f->members[root].role == SAMBA_MEMBER_ALIAS)
+                root = samba_node_at(f->graph, root)->inputs[0];
+            int8_t dims[SAMBA_MAX_RANK];
+            from = (samba_member_role)f->members[root].role;
+            if (from == SAMBA_MEMBER_ROW && samba_group_fits(g, g->rank, source->rank, source->shape, dims) && samba_sizes_product(g->cols, g->domain + g->rank - g->cols) != 1)
+                return false; /* a row value broadcast, then reduced: rare, and better from memory */
+        } else {
+            from = (samba_member_role)f->members[u].role;
+        }
+    } else if (!samba_group_fits(g, g->rank, source->rank, source->shape, how->dims)) {
+        return false;
+    }
+    if (!inside && (samba_computed_in_place(f, u) || !samba_group_readable(f, g, g->cols, u, source->rank, how->dims)))
+        return false;
+    for (int64_t i = 0; i < node->attrs->reduce.dims.count; i++) {
+        int8_t d = how->dims[node->attrs->reduce.dims.at[i]];
+        if (d >= 0)
+            reduced[d] = true;
+    }
+    how->cols = g->cols;
+    how->role = SAMBA_MEMBER_COLLECT;
+    if (from == SAMBA_MEMBER_FULL) {
+        int cols = samba_trailing(g, reduced);
+        int64_t row = samba_sizes_product(cols, g->domain + g->rank - cols), rows = samba_sizes_product(g->rank - cols, g->domain);
+        bool few = g->cols == 0 && node->op != SAMBA_OP_argmax && rows < SAMBA_FEW_ROWS && row > SAMBA_LONG_ROW;
+        bool can = cols > 0 && (g->cols == cols || (g->cols == 0 && !few && samba_group_in_reach(f, group, cols) &&
+                                                    (inside || samba_group_readable(f, g, cols, u, source->rank, how->dims))));
+        if (can && g->kind == SAMBA_GROUP_CONTRACT) {
+            int last = samba_node_at(f->graph, g->anchor)->op == SAMBA_OP_matmul ? 1 : 2;
+            can = cols == last && row <= CONTRACT_ROW_LIMIT && samba_node_at(f->graph, g->anchor)->op != SAMBA_OP_conv2d_weight_grad;
+        }
+        if (can) {
+            how->role = SAMBA_MEMBER_ROW;
+            how->cols = cols;
+            return true;
+        }
+    }
+    return node->op != SAMBA_OP_argmax && samba_group_writable(g, g->cols, node, how->dims);
+}
+
+bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, uint64_t *before, samba_joining *how)
+{
+    const samba_node *node = samba_node_at(f->graph, ref);
+    const samba_group *g = &f->groups[group];
+    if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase || g->member_count >= SAMBA_GROUP_MEMBER_LIMIT ||
+        g->member_count == 0)
+        return false;
+    samba_gather_before(f, group, ref, before);
+    if (samba_bit(before, group))
+        return false;
+    if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS)
+        return join_reduce(f, group, node, how);
+    if (!join_map(f, group, node, how))
+        return false;
+    for (int i = 0; i < node->arity; i++)
+        if (!samba_is_member(f, group, node->inputs[i]) && !samba_computed_in_place(f, node->inputs[i]) &&
+            !samba_group_readable(f, g, g->cols, node->inputs[i], node->rank, how->dims))
+            return false;
+    return true;
+}

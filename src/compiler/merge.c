@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A node that reads two groups of one domain makes them one, where neither needs something of the other in memory and no third group
+ * stands between them. A contraction's group takes others in, never the other way. */
+#include "compiler/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Does `reader` need something of `collector` in memory: what it collects, a true view of it, or a contraction's operand? */
+static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collector)
+{
+    for (int64_t m = 0; m < f->groups[reader].member_count; m++) {
+        const samba_node *node = samba_node_at(f->graph, f->groups[reader].members[m]);
+        for (int i = 0; i < node->arity; i++) {
+            const samba_member *base = &f->members[f->access[node->inputs[i]].base];
+            bool operand = f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;
+            if (base->group == collector && (operand || !samba_is_member(f, collector, node->inputs[i])))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool another_between(const samba_fusion *f, int32_t first, int32_t second)
+{
+    for (int32_t k = 0; k < f->group_count; k++)
+        if (k != first && k != second && f->groups[k].member_count > 0 && samba_bit(f->groups[k].before, first) && samba_bit(f->groups[second].before, k))
+            return true;
+    return false;
+}
+
+static bool mergeable(const samba_fusion *f, int32_t into, int32_t from)
+{
+    const samba_group *a = &f->groups[into], *b = &f->groups[from];
+    if (b->kind != SAMBA_GROUP_TILE || (a->kind != SAMBA_GROUP_TILE && a->kind != SAMBA_GROUP_CONTRACT) || a->phase != b->phase ||
+        a->rank != b->rank || memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
+        a->member_count + b->member_count > SAMBA_GROUP_MEMBER_LIMIT || (b->cols != 0 && b->cols != a->cols))
+        return false;
+    if (another_between(f, into, from) || another_between(f, from, into) || reads_memory(f, into, from) || reads_memory(f, from, into))
+        return false;
+    samba_group probe = *a; /* what `from` reads and writes, under the rules of `into` */
+    for (int64_t m = 0; m < b->member_count; m++) {
+        const samba_node *node = samba_node_at(f->graph, b->members[m]);
+        const samba_member *member = &f->members[b->members[m]];
+        if (member->role == SAMBA_MEMBER_COLLECT && !samba_group_writable(&probe, a->cols, node, member->dims))
+            return false;
+        for (int i = 0; i < node->arity; i++)
+            if (!samba_is_member(f, from, node->inputs[i]) && !samba_is_member(f, into, node->inputs[i]) && !samba_computed_in_place(f, node->inputs[i]) &&
+                !samba_group_readable(f, &probe, a->cols, node->inputs[i], node->rank, member->dims))
+                return false;
+    }
+    return true;
+}
+
+static int by_index(const void *a, const void *b) { return *(const samba_ref *)a < *(const samba_ref *)b ? -1 : 1; }
+
+static samba_status merge(samba_fusion *f, int32_t into, int32_t from)
+{
+    samba_group *a = &f->groups[into], *b = &f->groups[from];
+    SAMBA_TRY(samba_grow(f->arena.context, (void **)&a->members, sizeof(samba_ref), &a->member_capacity, a->member_count + b->member_count));
+    memcpy(a->members + a->member_count, b->members, sizeof(samba_ref) * (size_t)b->member_count);
+    a->member_count += b->member_count;
+    qsort(a->members, (size_t)a->member_count, sizeof(samba_ref), by_index);
+    b->member_count = 0;
+    for (int64_t i = 0; i < f->graph->node_count; i++)
+        if (f->members[i].group == from)
+            f->members[i].group = into;
+    for (int64_t k = 0; k < f->group_count; k++)
+        if (samba_bit(f->groups[k].before, from)) {
+            f->groups[k].before[from >> 6] &= ~((uint64_t)1 << (from & 63));
+            f->groups[k].before[into >> 6] |= (uint64_t)1 << (into & 63);
+        }
+    for (int64_t w = 0; w < f->words; w++)
+        a->before[w] |= b->before[w];
+    memset(b->before, 0, sizeof(uint64_t) * (size_t)f->words);
+    a->before[into >> 6] &= ~((uint64_t)1 << (into & 63));
+    for (int64_t k = 0; k < f->group_count; k++) /* whoever waits for the merged group waits for all that it waits for */
+        if (samba_bit(f->groups[k].before, into))
+            for (int64_t w = 0; w < f->words; w++)
+                f->groups[k].before[w] |= a->before[w];
+    return SAMBA_OK;
+}
+
+/* Node `ref` has just joined a group and reads others. A value of another group keeps its place only if its dims lie in the one domain as
+ * they lie in the other, and a row's value is made of row values. */
+samba_status samba_merge_inputs(samba_fusion *f, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(f->graph, ref);
+    for (int i = 0; i < node->arity; i++) {
+        samba_ref u = node->inputs[i];
+        int32_t mine = f->members[ref].group, other = f->members[u].group;
+        if (other < 0 || other == mine || !samba_is_member(f, other, u))
+            continue;
+        const samba_node *source = samba_node_at(f->graph, u);
+        bool fits_here = f->members[ref].role != SAMBA_MEMBER_ROW;
+        for (int j = 0; j < source->rank && fits_here; j++)
+            fits_here = source->shape[j] == 1 || f->members[u].dims[j] == f->members[ref].dims[j + node->rank - source->rank];
+        if (!fits_here)
+            continue;
+        if (mergeable(f, mine, other))
+            SAMBA_TRY(merge(f, mine, other));
+        else if (mergeable(f, other, mine))
+            SAMBA_TRY(merge(f, other, mine));
+    }
+    return SAMBA_OK;
+}

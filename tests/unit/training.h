@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tests of training share: one context and one scratch folder a program, models compiled into it, sessions, host tensors filled
+ * from a seed and named device tensors read back as bytes or as doubles. Every helper fails the test with the library's message when
+ * a call that must succeed does not. The caller frees what it gets. Include after cmocka.h. */
+#ifndef SAMBA_TEST_TRAINING_H
+#define SAMBA_TEST_TRAINING_H
+
+#include "tensor/tensor.h"
+#include <sambaflow/compile.h>
+#include <sambaflow/data.h>
+#include <sambaflow/session.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+
+static samba_context *context;
+static char folder[64];
+
+static inline int training_begin(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
+    return mkdtemp(folder) && samba_context_new(NULL, &context) == SAMBA_OK;
+}
+
+static inline int training_end(int failed)
+{
+    char command[128];
+    samba_context_free(context);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 || failed ? 1 : 0;
+}
+
+#define need(call) need_at((call), #call, __FILE__, __LINE__)
+static inline void need_at(samba_status status, const char *call, const char *file, int line)
+{
+    if (status == SAMBA_OK)
+        return;
+    print_error("%s: %s: %s\n", call, samba_status_name(status), samba_error_message(context));
+    _fail(file, line);
+}
+
+#define refuse(call, status, part) refuse_at((call), (status), (part), #call, __FILE__, __LINE__)
+static inline void refuse_at(samba_status given, samba_status expected, const char *part, const char *call, const char *file, int line)
+{
+    if (given == expected && strstr(samba_error_message(context), part))
+        return;
+    print_error("%s: %s: %s\nexpected %s: ...%s...\n", call, samba_status_name(given), samba_error_message(context),
+                samba_status_name(expected), part);
+    _fail(file, line);
+}
+
+static inline samba_tensor *tensor(const char *name, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    samba_tensor *result;
+    need(samba_tensor_new(context, name, dtype, rank, shape, &result));
+    return result;
+}
+
+static inline samba_tensor *normal(const char *name, samba_dtype dtype, int rank, const int64_t *shape, uint64_t seed)
+{
+    samba_tensor *result = tensor(name, dtype, rank, shape);
+    need(samba_fill_normal(result, seed, 0, 1));
+    return result;
+}
+
+/* A compile of `model` with `inputs`, everything else at its default: verified, into the scratch folder. */
+static inline samba_compile_options compile_of(const char *name, samba_model model, const void *settings, int input_count,
+                                               samba_tensor *const *inputs)
+{
+    samba_compile_options options = samba_compile_defaults();
+    options.name = name;
+    options.model = model;
+    options.model_options = settings;
+    options.input_count = input_count;
+    options.inputs = inputs;
+    options.output_folder = folder;
+    options.verify = true;
+    return options;
+}
+
+static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
+{
+    samba_session_options options = samba_session_defaults();
+    options.threads = threads;
+    options.seed = seed;
+    samba_session *session;
+    need(samba_session_new(context, path, &options, &session));
+    return session;
+}
+
+static inline samba_session *compile_and_open(const samba_compile_options *options, int threads, uint64_t seed)
+{
+    char path[512];
+    need(samba_compile(context, options, path, sizeof path));
+    return open_session(path, threads, seed);
+}
+
+static inline samba_tensor *get(samba_session *session, const char *name)
+{
+    samba_tensor *result;
+    need(samba_session_get_by_name(session, name, &result));
+    return result;
+}
+
+/* The device tensor `name` + `ending` as doubles; freed with free(). */
+static inline double *get_doubles(samba_session *session, const char *name, const char *ending, int64_t *count)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s", name, ending);
+    samba_tensor *values = get(session, full);
+    samba_dtype dtype = samba_tensor_dtype(values);
+    *count = samba_tensor_numel(values);
+    double *result = malloc(sizeof(double) * (size_t)(*count + 1));
+    assert_non_null(result);
+    for (int64_t i = 0; i < *count; i++)
+        result[i] = samba_load_double(dtype, (const char *)samba_tensor_data(values) + (size_t)i * samba_dtype_size(dtype));
+    samba_tensor_free(values);
+    return result;
+}
+
+static inline double get_scalar(samba_session *session, const char *name)
+{
+    int64_t count;
+    double *values = get_doubles(session, name, "", &count), value = values[0];
+    assert_int_equal(count, 1);
+    free(values);
+    return value;
+}
+
+static inline double get_hyper(samba_session *session, const char *name)
+{
+    samba_hyperparameter info;
+    for (int i = 0; i < samba_session_hyperparameter_count(session); i++) {
+        need(samba_session_hyperparameter(session, i, &info));
+        if (strcmp(info.name, name) == 0)
+            return info.value;
+    }
+    fail_msg("there is no hyperparameter %s", name);
+    return 0;
+}
+
+/* All device tensors of the kinds in the bit mask `kinds`, one after another; freed with free(). */
+static inline char *snapshot(samba_session *session, unsigned kinds, size_t *size)
+{
+    char *bytes = NULL;
+    *size = 0;
+    for (int i = 0; i < samba_session_tensor_count(session); i++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(session, i, &info));
+        if (!(kinds >> info.kind & 1))
+            continue;
+        samba_tensor *values = get(session, info.name);
+        bytes = realloc(bytes, *size + (size_t)info.bytes + 1);
+        assert_non_null(bytes);
+        memcpy(bytes + *size, samba_tensor_data(values), (size_t)info.bytes);
+        *size += (size_t)info.bytes;
+        samba_tensor_free(values);
+    }
+    return bytes;
+}
+
+#define LEARNED (1u << SAMBA_KIND_PARAMETER | 1u << SAMBA_KIND_BUFFER)
+#define COMPUTED (LEARNED | 1u << SAMBA_KIND_GRADIENT | 1u << SAMBA_KIND_OUTPUT)
+
+/* Asserts that both sessions, of equal PEFs, hold the same bits in these kinds of tensors. */
+static inline void assert_same_bits(samba_session *a, samba_session *b, unsigned kinds)
+{
+    assert_int_equal(samba_session_tensor_count(a), samba_session_tensor_count(b));
+    for (int i = 0; i < samba_session_tensor_count(a); i++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(a, i, &info));
+        if (!(kinds >> info.kind & 1))
+            continue;
+        samba_tensor *x = get(a, info.name), *y = get(b, info.name);
+        if (memcmp(samba_tensor_data(x), samba_tensor_data(y), (size_t)info.bytes) != 0)
+            fail_msg("%s differs", info.name);
+        samba_tensor_free(x);
+        samba_tensor_free(y);
+    }
+}
+
+#endif
