@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         .data = samba_app_digits,
         .batch_size = 32,
         .num_epochs = 15,
-        .optimizer = samba_sgd(0.02),
+        .optimizer = samba_sgd(0.01),
     };
     app.optimizer.momentum = 0.9;
     return samba_app_main(argc, argv, &app);

@@ -13,7 +13,7 @@ static void model(samba_graph *g, const void *options)
 {
     const settings *s = options;
     samba_value image = samba_input(g, "image"), label = samba_input(g, "label");
-    samba_value logits = samba_linear(image, "linear", s->num_classes);
+    samba_value logits = samba_linear(image, "lin_layer", s->num_classes);
     samba_loss(g, "loss", samba_cross_entropy(logits, label));
     samba_output(g, "logits", logits);
 }

@@ -4,17 +4,17 @@
 #include "app/app.h"
 
 static const struct {
-    const char *name;
+    const char *name, *label;
     size_t field;
 } memory_parts[] = {
-    {"parameters", offsetof(samba_memory_info, parameters)},
-    {"state", offsetof(samba_memory_info, state)},
-    {"gradients", offsetof(samba_memory_info, gradients)},
-    {"inputs_outputs", offsetof(samba_memory_info, inputs_outputs)},
-    {"activations", offsetof(samba_memory_info, activations)},
-    {"constants", offsetof(samba_memory_info, constants)},
-    {"scratch", offsetof(samba_memory_info, scratch)},
-    {"total", offsetof(samba_memory_info, total)},
+    {"parameters", "parameters", offsetof(samba_memory_info, parameters)},
+    {"state", "optimizer state", offsetof(samba_memory_info, state)},
+    {"gradients", "gradients", offsetof(samba_memory_info, gradients)},
+    {"inputs_outputs", "inputs and outputs", offsetof(samba_memory_info, inputs_outputs)},
+    {"activations", "activations", offsetof(samba_memory_info, activations)},
+    {"constants", "constants", offsetof(samba_memory_info, constants)},
+    {"scratch", "scratch", offsetof(samba_memory_info, scratch)},
+    {"total", "total", offsetof(samba_memory_info, total)},
 };
 
 static const char *const kind_names[] = {"input", "parameter", "buffer", "gradient", "output"};
@@ -34,7 +34,7 @@ samba_status samba_describe_memory(samba_context *context, const samba_plan *pla
     samba_table_row(&table, "memory\tsize");
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++) {
         char size[SAMBA_CELL];
-        samba_table_row(&table, "%s\t%s", memory_parts[i].name, samba_text_bytes(size, (double)memory_part(&plan->memory, i)));
+        samba_table_row(&table, "%s\t%s", memory_parts[i].label, samba_text_bytes(size, (double)memory_part(&plan->memory, i)));
     }
     return samba_table_print(&table, file, "");
 }

@@ -70,6 +70,7 @@ int samba_app_main(int argc, char **argv, const samba_app *app)
     samba_status status = SAMBA_ERROR_MEMORY;
     char **words = samba_words_normalise(&arena, &argc, argv);
     if (words) {
+        words[0] = (char *)app->name; /* messages and help begin with it however the program was called; nobody writes there */
         samba_app_arguments arguments;
         samba_app_parse(argc, words, app, &arguments);
         samba_app_run run = {context, &arguments};

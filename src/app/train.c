@@ -6,7 +6,9 @@
 #include "app/app.h"
 #include <sambaflow/data.h>
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct trainer {
     const samba_app_run *run;
@@ -73,9 +75,23 @@ static samba_status plan_steps(trainer *t)
     return t->order ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
+/* Better now than after an hour of training. */
+static samba_status check_save(const trainer *t)
+{
+    const char *path = t->arguments->save, *slash = path ? strrchr(path, '/') : NULL;
+    char folder[4096];
+    if (!path)
+        return SAMBA_OK;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (access(folder, W_OK) != 0)
+        return samba_fail(t->context, SAMBA_ERROR_FILE, "--save \"%s\" cannot be written: folder \"%s\": %s", path, folder, strerror(errno));
+    return SAMBA_OK;
+}
+
 static samba_status open_trainer(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
+    SAMBA_TRY(check_save(t));
     samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
     int count;
     SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));

@@ -50,6 +50,8 @@ static samba_status check_options(samba_context *context, const samba_compile_op
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is %d, expected 1 or more", o->grad_accumulation_steps);
     if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
+    if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d optimizers, and optimizers is %s", o->optimizer_count, o->optimizers ? "given" : "NULL");
     for (int i = 0; i < o->optimizer_count; i++)
         if (o->optimizers[i].struct_size != sizeof(samba_optimizer))
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: optimizer %d must start from samba_sgd() or samba_adamw() of this version's header", i);

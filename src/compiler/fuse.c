@@ -102,7 +102,7 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref, uint64_t *before
     const samba_node *domain = class_ == SAMBA_REDUCE_CLASS ? samba_node_at(f->graph, node->inputs[0]) : node;
     samba_joining how = {.role = SAMBA_MEMBER_FULL};
     int64_t sizes[SAMBA_MAX_RANK] = {0};
-    for (int i = 0; i < domain->rank; i++) {
+    for (int i = 0; i < domain->rank && i < SAMBA_MAX_RANK; i++) { /* the second bound for the compiler's sake */
         sizes[i] = domain->shape[i];
         how.dims[i] = (int8_t)i;
     }

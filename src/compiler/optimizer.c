@@ -9,6 +9,7 @@
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
 #include "compiler/compiler.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct hyper { /* leaves of one optimizer, rank 0 float64 */
@@ -142,28 +143,67 @@ static bool owns(const samba_optimizer *o, const char *parameter)
     return false;
 }
 
+/* What torch.optim refuses too: NaN, and numbers outside [0, end). */
+static samba_status check_number(samba_context *context, int optimizer, const char *name, double value, double end)
+{
+    if (value >= 0 && value < end)
+        return SAMBA_OK;
+    return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has %s %g: expected a number in [0, %g)", optimizer, name, value, end);
+}
+
+static samba_status check_numbers(samba_context *context, int i, const samba_optimizer *o)
+{
+    SAMBA_TRY(check_number(context, i, "lr", o->lr, INFINITY));
+    SAMBA_TRY(check_number(context, i, "weight_decay", o->weight_decay, INFINITY));
+    if (o->kind == SAMBA_SGD)
+        return check_number(context, i, "momentum", o->momentum, INFINITY);
+    SAMBA_TRY(check_number(context, i, "beta1", o->beta1, 1));
+    SAMBA_TRY(check_number(context, i, "beta2", o->beta2, 1));
+    return check_number(context, i, "eps", o->eps, INFINITY);
+}
+
+static samba_status check_patterns(samba_context *context, int i, const samba_optimizer *o)
+{
+    bool complete = o->parameter_count == 0 || (o->parameter_count > 0 && o->parameters);
+    for (int j = 0; complete && j < o->parameter_count; j++)
+        complete = o->parameters[j] != NULL;
+    return complete ? SAMBA_OK
+                    : samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d: parameter_count is %d, but its list or a name in it is NULL", i,
+                                 o->parameter_count);
+}
+
+static const char *name_of(const samba_optimizer *o, int number, char made_up[32])
+{
+    snprintf(made_up, 32, "optim%d", number);
+    return o->name ? o->name : made_up;
+}
+
 static samba_status check(samba_context *context, const samba_compile_options *options, double *max_norm)
 {
     *max_norm = 0;
     for (int i = 0; i < options->optimizer_count; i++) {
         const samba_optimizer *o = &options->optimizers[i];
+        char buffer[32], other[32];
         if (o->kind != SAMBA_SGD && o->kind != SAMBA_ADAMW)
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected SAMBA_SGD (0) or SAMBA_ADAMW (1)", i,
                               (int)o->kind);
+        SAMBA_TRY(check_patterns(context, i, o));
+        SAMBA_TRY(check_numbers(context, i, o));
         if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                               "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i, o->momentum,
                               o->dampening);
-        if (o->max_grad_norm < 0 || (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm))
+        if (!(o->max_grad_norm >= 0) || (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm))
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                               "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one must give the "
                               "same value > 0 (an earlier one gave %g)",
                               i, o->max_grad_norm, *max_norm);
         if (o->max_grad_norm > 0)
             *max_norm = o->max_grad_norm;
+        const char *name = name_of(o, i, buffer);
         for (int j = 0; j < i; j++)
-            if (o->name && options->optimizers[j].name && strcmp(o->name, options->optimizers[j].name) == 0)
-                return samba_fail(context, SAMBA_ERROR_NAME, "optimizers %d and %d are both named '%s': give each its own name", j, i, o->name);
+            if (strcmp(name, name_of(&options->optimizers[j], j, other)) == 0)
+                return samba_fail(context, SAMBA_ERROR_NAME, "optimizers %d and %d are both named '%s': give each its own name", j, i, name);
     }
     return SAMBA_OK;
 }
@@ -224,8 +264,8 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
     g->phase = SAMBA_OPT;
     for (int k = 0; k < options->optimizer_count; k++) {
         const samba_optimizer *o = &options->optimizers[k];
-        char numbered[32];
-        snprintf(numbered, sizeof numbered, "optim%d", k);
+        char made_up[32];
+        const char *optimizer = name_of(o, k, made_up);
         hyper h;
         bool declared = false, matched = false;
         for (int64_t i = 0; i < count; i++) {
@@ -236,22 +276,22 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
             bool taken = false;
             for (int j = 0; j < k; j++)
                 taken = taken || owns(&options->optimizers[j], name);
-            if (!owns(o, name))
+            if (taken || !owns(o, name))
                 continue;
             matched = true;
-            samba_ref d = taken ? SAMBA_NONE : samba_autodiff_gradient(g, (samba_ref)i);
+            samba_ref d = samba_autodiff_gradient(g, (samba_ref)i);
             if (d == SAMBA_NONE)
                 continue;
             if (!declared)
-                declare(g, o, o->name ? o->name : numbered, options->optimizer_count > 1, &h);
+                declare(g, o, optimizer, options->optimizer_count > 1, &h);
             declared = true;
             SAMBA_TRY(g->status);
             SAMBA_TRY(update(g, o, &h, (samba_ref)i, d, coefficient));
         }
         if (!matched)
             return samba_fail(compiler->context, SAMBA_ERROR_NAME,
-                              "optimizer '%s' owns no parameter: none of the graph's parameters has a name that matches '%s'",
-                              o->name ? o->name : numbered, o->parameter_count ? o->parameters[0] : "*");
+                              "optimizer '%s' owns no parameter: none that no earlier optimizer owns has a name that matches '%s'", optimizer,
+                              o->parameter_count ? o->parameters[0] : "*");
     }
     g->scope = 0;
     return g->status;

@@ -21,10 +21,10 @@ typedef struct samba_pool_plan samba_pool_plan; /* kernels/cpu/pool.h */
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where the
  * combination has no meaning. */
 typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
-/* rows x cols -> rows; first: start anew, else go on from what d holds (argmax: d is pairs, see tiles.c) */
-typedef struct samba_kernels { /* one table per ISA: kernels/cpu/table_<isa>.c, the same source compiled with other flags */
+/* reduce: rows x cols -> rows; first: start anew, else go on from what d holds */
+typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compiled with other flags (kernels/cpu/isa.h) */
     samba_isa isa;
-    samba_map_fn *map[SAMBA_TILE_COUNT][3];
+    samba_map_fn *map[SAMBA_TILE_COUNT][3]; /* but for cast, which is convert */
     samba_map_fn *convert[3][3];                                  /* [from][to] */
     void (*load[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t n);  /* to class of dtype, contiguous */
     void (*store[SAMBA_DTYPE_COUNT])(void *destination, const void *a, int64_t n);

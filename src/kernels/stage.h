@@ -36,7 +36,8 @@ typedef struct samba_register {
     uint8_t extent;  /* samba_extent */
     uint8_t wide;    /* lives from one loop step to another: holds whole rows when a row has several chunks */
     int16_t direct;  /* operand whose memory may serve as this register where its elements are contiguous and of the register's
-                        type (LOAD: instead of loading; otherwise: the result is computed in place, STORE becomes nothing); -1 none */
+                        type (LOAD: instead of loading; otherwise: the result is computed in place, STORE becomes nothing; a ROW register
+                        only when nothing but LOADs write it, as tiles side by side share their rows); -1 none */
 } samba_register;
 
 typedef struct samba_instruction {

@@ -179,6 +179,7 @@ refuses "fewer labels than images" 1 "2 labels" "$logreg" run -p "$pef" --data f
 
 # ---- no room ----
 refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' - "$sambaflow" "$pef"
+refuses "app: folder to save in is missing" 1 "nowhere" "$logreg" run -p "$pef" --data "$data" --save nowhere/weights.safetensors
 refuses "folder of the output is missing" 1 "nowhere" "$sambaflow" run "$pef" --output logits=nowhere/logits.npy
 # A limit on file sizes fails as a full disk does, without needing to be root.
 limited() { (trap '' XFSZ; ulimit -f 4; "$@"); }

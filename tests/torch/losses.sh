@@ -14,9 +14,9 @@ for model in logreg resffn lenet; do
     for optimizer in sgd adamw; do
         # The same settings stand in losses.py.
         if [ $optimizer = sgd ]; then
-            settings=(--lr 0.02 --momentum 0.9 --weight-decay 0.001)
+            settings=(--lr 0.01 --momentum 0.9 --weight-decay 0.001)
         else
-            settings=(--lr 0.001 --weight-decay 0.01 --max-grad-norm 1)
+            settings=(--lr 0.0005 --weight-decay 0.01 --max-grad-norm 1)
         fi
         "$build/examples/$model" compile --batch-size 32 --optimizer $optimizer "${settings[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
         "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" 100 "$folder/initial.safetensors" >"$folder/ours"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile stage under test: a few calls build it (operands with memory of their own, registers, instructions, steps), and it runs twice: by
- * the kernels, on every ISA and with several numbers of threads, and by an interpreter that does one instruction after another
- * over the whole domain, element by element. Afterwards the memory must be equal, room between buffers included. */
+ * A tile stage under test: a few calls build it (operands with memory of their own, registers, instructions, steps), and it
+ * runs twice: by the kernels, on every ISA and with several numbers of threads, and by an interpreter that does one
+ * instruction after another over the whole domain, element by element. Afterwards the memory must be equal, room between
+ * buffers included. */
 #ifndef SAMBA_TEST_NAIVE_TILES_H
 #define SAMBA_TEST_NAIVE_TILES_H
 
@@ -67,7 +68,8 @@ static inline int case_buffer(tile_case *t, samba_dtype dtype, int64_t elements)
     t->memory = realloc(t->memory, (size_t)(t->bytes + bytes + CASE_GUARD));
     memset(t->memory + t->bytes, 0xE7, (size_t)(bytes + CASE_GUARD));
     for (int64_t i = 0; i < elements; i++)
-        samba_store_double(dtype, t->memory + t->bytes + i * size, dtype == SAMBA_BOOL ? rand() % 2 : dtype == SAMBA_UINT8 ? rand() % 9 : rand() % 9 - 4);
+        samba_store_double(dtype, t->memory + t->bytes + i * size,
+                           dtype == SAMBA_BOOL ? rand() % 2 : dtype == SAMBA_UINT8 ? rand() % 9 : rand() % 9 - 4);
     t->bytes += bytes + CASE_GUARD;
     return t->buffer_count++;
 }
@@ -93,7 +95,8 @@ static inline int case_contiguous(tile_case *t, samba_dtype dtype)
 
 static inline int case_register(tile_case *t, samba_register_class class_, samba_extent extent, int wide, int direct)
 {
-    t->registers[t->stage.program.register_count] = (samba_register){(uint8_t)class_, (uint8_t)extent, (uint8_t)wide, (int16_t)direct};
+    t->registers[t->stage.program.register_count] = (samba_register){(uint8_t)class_, (uint8_t)extent, (uint8_t)wide,
+                                                                     (int16_t)direct};
     return t->stage.program.register_count++;
 }
 
@@ -226,7 +229,8 @@ static inline int64_t naive_offset(const naive *n, int operand, int64_t row, int
 static inline char *naive_element(const naive *n, char *memory, int operand, int64_t row, int64_t col)
 {
     const samba_operand *o = &n->t->operands[operand];
-    return memory + n->t->buffers[o->buffer].offset + naive_offset(n, operand, row, col) * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
+    return memory + n->t->buffers[o->buffer].offset + naive_offset(n, operand, row,
+                                                                   col) * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
 }
 
 static inline naive_value *naive_at(const naive *n, int r, int64_t row, int64_t col)
@@ -289,7 +293,8 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
     samba_tile_form form = samba_tile_table[i->op].form;
     int d_class = i->d >= 0 ? t->registers[i->d].class_ : 0, a_class = i->a >= 0 ? t->registers[i->a].class_ : d_class;
     int class_ = form == SAMBA_FORM_WHERE ? t->registers[i->b].class_ : a_class, target = i->d >= 0 ? i->d : i->a;
-    int64_t rows = n->once[target] ? 1 : n->rows, cols = n->once[target] || t->registers[target].extent == SAMBA_ROW ? 1 : n->cols;
+    int64_t rows = n->once[target] ? 1 : n->rows,
+        cols = n->once[target] || t->registers[target].extent == SAMBA_ROW ? 1 : n->cols;
     samba_dtype dtype = i->operand >= 0 ? (samba_dtype)t->operands[i->operand].dtype : SAMBA_FLOAT32;
     int kind = i->op == SAMBA_TILE_amax || i->op == SAMBA_TILE_argmax || i->op == SAMBA_TILE_collect_amax ? 1
                : i->op == SAMBA_TILE_amin || i->op == SAMBA_TILE_collect_amin                             ? 2
@@ -321,7 +326,8 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
                 naive_index(n, r, c, index);
                 d->i = index[(int)i->immediate];
                 break;
-            case SAMBA_FORM_RANDOM: d->f = samba_philox_uniform((uint64_t)a.i, (uint64_t)naive_offset(n, i->operand, r, c)); break;
+            case SAMBA_FORM_RANDOM: d->f = samba_philox_uniform((uint64_t)a.i, (uint64_t)naive_offset(n, i->operand, r, c));
+            break;
             case SAMBA_FORM_REDUCE: {
                 naive_value best = naive_start(kind, class_);
                 int64_t where = 0;
@@ -360,7 +366,8 @@ static inline void naive_run(const tile_case *t, char *memory)
 }
 
 /* ---- the kernels ---- */
-static inline samba_prepare case_prepare(const tile_case *t, samba_context *context, samba_arena *arena, int isa, int threads, char *memory,
+static inline samba_prepare case_prepare(const tile_case *t, samba_context *context, samba_arena *arena, int isa, int threads,
+                                         char *memory,
                                          volatile int32_t *fault)
 {
     return (samba_prepare){.context = context, .kernels = samba_kernels_for((samba_isa)isa), .threads = threads, .memory = memory,
@@ -404,7 +411,8 @@ static inline void case_compare(const tile_case *t, const char *got, const char 
 static inline void case_check(const tile_case *t, double tolerance, const char *name)
 {
     static const int teams[] = {1, 2, 3, 5};
-    char *want = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64), *got = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64), what[200];
+    char *want = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64),
+        *got = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64), what[200];
     volatile int32_t fault = 0;
     if (t->bytes)
         memcpy(want, t->memory, (size_t)t->bytes);

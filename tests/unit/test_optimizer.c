@@ -194,16 +194,16 @@ static const optimizer_case cases[] = {
     {"sgd momentum", SGD(.lr = 0.02, .momentum = 0.9)},
     {"sgd dampening", SGD(.lr = 0.02, .momentum = 0.8, .dampening = 0.3)},
     {"sgd nesterov", SGD(.lr = 0.02, .momentum = 0.9, .nesterov = true)},
-    {"sgd clipped", SGD(.lr = 0.02, .max_grad_norm = 3)},
-    {"sgd everything", SGD(.lr = 0.02, .momentum = 0.7, .dampening = 0.1, .weight_decay = 0.1, .max_grad_norm = 3)},
-    {"sgd nesterov weight_decay clipped", SGD(.lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 3)},
+    {"sgd clipped", SGD(.lr = 0.02, .max_grad_norm = 0.8)},
+    {"sgd everything", SGD(.lr = 0.02, .momentum = 0.7, .dampening = 0.1, .weight_decay = 0.1, .max_grad_norm = 0.8)},
+    {"sgd nesterov weight_decay clipped", SGD(.lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 0.8)},
     {"adamw", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
     {"adamw betas", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.5, .beta2 = 0.8, .eps = 1e-8)},
     {"adamw eps", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 0.1)},
     {"adamw weight_decay", ADAMW(.lr = 0.01, .weight_decay = 0.7, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
     {"adamw amsgrad", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.6, .eps = 1e-8, .amsgrad = true)},
-    {"adamw clipped", ADAMW(.lr = 0.01, .weight_decay = 0, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 3)},
-    {"adamw everything", ADAMW(.lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 3)},
+    {"adamw clipped", ADAMW(.lr = 0.01, .weight_decay = 0, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 0.8)},
+    {"adamw everything", ADAMW(.lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 0.8)},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -247,7 +247,7 @@ static void test_groups(void **unused)
 {
     (void)unused;
     samba_optimizer o[2] = {samba_sgd(0.02), samba_adamw(0.01)};
-    o[0].name = "small", o[0].parameters = biases, o[0].parameter_count = 1, o[0].momentum = 0.9, o[0].max_grad_norm = 3;
+    o[0].name = "small", o[0].parameters = biases, o[0].parameter_count = 1, o[0].momentum = 0.9, o[0].max_grad_norm = 0.8;
     o[1].name = "large", o[1].parameters = weights, o[1].parameter_count = 2;
     trial t = begin(SAMBA_FLOAT64, 2, 2, o);
     rule rules[TRAINED];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float dtype, NaN,
- * equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results must be equal. */
+ * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float
+ * dtype, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results must
+ * be equal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +38,8 @@ static void naive_pool(const tile_case *t, char *memory)
                 for (int pass = 0; pass < 2; pass++) /* the second shares the gradient out */
                     for (int64_t ky = 0; ky < p->kernel[0]; ky++)
                         for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                            int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0], x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
+                            int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0],
+                                x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
                             bool inside = y >= 0 && y < p->h && x >= 0 && x < p->w;
                             if (pass == 0)
                                 count += inside || p->count_include_pad;
@@ -110,16 +112,20 @@ static void test_pool(void **state)
     (void)state;
     /* h, w, kernel, stride, padding, dilation */
     static const int64_t forms[][12] = {
-        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1}, {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},   {28, 28, 2, 2, 2, 2, 0, 0, 1, 1}, {7, 9, 3, 3, 2, 2, 1, 1, 1, 1}, {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},
-        {12, 12, 3, 3, 3, 3, 0, 0, 1, 1}, {11, 13, 3, 2, 2, 3, 1, 1, 2, 3}, {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},   {4, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
+        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1}, {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},   {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
+            {7, 9, 3, 3, 2, 2, 1, 1, 1, 1}, {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},
+        {12, 12, 3, 3, 3, 3, 0, 0, 1, 1}, {11, 13, 3, 2, 2, 3, 1, 1, 2, 3}, {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},
+            {4, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
     };
     srand(7);
     for (int f = 0; f < SAMBA_COUNT(forms); f++)
         for (int kind = 0; kind < 6; kind++)
             for (int d = 0; d < SAMBA_COUNT(floats); d++) {
                 const int64_t *v = forms[f];
-                samba_pool pool = {.average = kind >= 2, .gradient = kind % 2, .count_include_pad = kind >= 4, .planes = 3, .h = v[0], .w = v[1],
-                                   .kernel = {v[2], v[3]}, .stride = {v[4], v[5]}, .padding = {v[6], v[7]}, .dilation = {v[8], v[9]}};
+                samba_pool pool = {.average = kind >= 2, .gradient = kind % 2, .count_include_pad = kind >= 4, .planes = 3,
+                                   .h = v[0], .w = v[1],
+                                   .kernel = {v[2], v[3]}, .stride = {v[4], v[5]}, .padding = {v[6], v[7]},
+                                       .dilation = {v[8], v[9]}};
                 pool.oh = (pool.h + 2 * pool.padding[0] - pool.dilation[0] * (pool.kernel[0] - 1) - 1) / pool.stride[0] + 1;
                 pool.ow = (pool.w + 2 * pool.padding[1] - pool.dilation[1] * (pool.kernel[1] - 1) - 1) / pool.stride[1] + 1;
                 tile_case t;
@@ -139,7 +145,8 @@ static void test_pool(void **state)
             }
 }
 
-static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int scatter, int64_t count, int64_t width, int64_t rows)
+static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int scatter, int64_t count, int64_t width,
+                        int64_t rows)
 {
     static const int64_t none[] = {1};
     case_begin(t, 1, none);
@@ -171,7 +178,8 @@ static void naive_gather(const tile_case *t, char *memory)
             if (!g->scatter)
                 write(t, memory, rows, i * g->width + c, good ? read(t, memory, table, row * g->width + c) : 0);
             else if (good)
-                write(t, memory, table, row * g->width + c, read(t, memory, table, row * g->width + c) + read(t, memory, rows, i * g->width + c));
+                write(t, memory, table, row * g->width + c, read(t, memory, table, row * g->width + c) + read(t, memory, rows,
+                    i * g->width + c));
         }
     }
 }
@@ -186,7 +194,8 @@ static void test_gather(void **state)
             for (int kind = 0; kind < 8; kind++) {
                 tile_case t;
                 bool bad = kind >= 4 && sizes[s][0] > 3;
-                gather_case(&t, floats[d], kind & 1 ? SAMBA_INT32 : SAMBA_INT64, kind >> 1 & 1, sizes[s][0], sizes[s][1], sizes[s][2]);
+                gather_case(&t, floats[d], kind & 1 ? SAMBA_INT32 : SAMBA_INT64, kind >> 1 & 1, sizes[s][0], sizes[s][1],
+                            sizes[s][2]);
                 if (bad) {
                     write(&t, t.memory, kind >> 1 & 1 ? 0 : 1, 2, (double)sizes[s][2]);
                     write(&t, t.memory, kind >> 1 & 1 ? 0 : 1, 3, -1);

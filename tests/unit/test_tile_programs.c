@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The executor of tile programs against a naive interpreter (naive_tiles.h): maps, row programs, column sums, broadcast and permuted
- * operands, odd sizes, in-place results, blocks of a contraction, and random programs whose seed is printed when they fail.
- * Where values are whole numbers results must be equal; elsewhere tolerances are given with the test. */
+ * The executor of tile programs against a naive interpreter (naive_tiles.h): maps, row programs, column sums, broadcast and
+ * permuted operands, odd sizes, in-place results, blocks of a contraction, and random programs whose seed is printed when they
+ * fail. Where values are whole numbers results must be equal; elsewhere tolerances are given with the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,15 +20,18 @@ static const int64_t columns[] = {10, 77, 300, 1000};
 static void test_map(void **state)
 {
     (void)state;
-    static const int64_t shapes[][2] = {{1, 0}, {0, 7}, {1, 1}, {1, 255}, {1, 256}, {1, 257}, {1, 10000}, {3, 5}, {100, 10}, {7, 300}, {1000, 1}, {300, 2}};
+    static const int64_t shapes[][2] = {{1, 0}, {0, 7}, {1, 1}, {1, 255}, {1, 256}, {1, 257}, {1, 10000}, {3, 5}, {100, 10},
+                                        {7, 300}, {1000, 1}, {300, 2}};
     srand(1);
     for (int s = 0; s < SAMBA_COUNT(shapes); s++)
         for (int flat = 0; flat <= (shapes[s][0] == 1); flat++)
             for (int direct = 0; direct < 2; direct++) {
                 tile_case t;
                 case_begin(&t, flat ? 1 : 2, flat ? shapes[s] + 1 : shapes[s]);
-                int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_contiguous(&t, SAMBA_FLOAT32), z = case_contiguous(&t, SAMBA_FLOAT32);
-                int a = case_register(&t, SAMBA_F32, FULL, 0, direct ? x : -1), b = case_register(&t, SAMBA_F32, FULL, 0, direct ? y : -1);
+                int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_contiguous(&t, SAMBA_FLOAT32),
+                    z = case_contiguous(&t, SAMBA_FLOAT32);
+                int a = case_register(&t, SAMBA_F32, FULL, 0, direct ? x : -1),
+                    b = case_register(&t, SAMBA_F32, FULL, 0, direct ? y : -1);
                 int c = case_register(&t, SAMBA_F32, FULL, 0, direct ? z : -1), two = case_register(&t, SAMBA_F32, FULL, 0, -1);
                 case_emit(&t, SAMBA_TILE_constant, two, -1, -1, -1, -1, 2.5);
                 case_setup_ends(&t);
@@ -51,7 +54,8 @@ static void test_update_in_place(void **state)
     static const int64_t domain[] = {3, 700}, none[] = {0, 0};
     tile_case t;
     case_begin(&t, 2, domain);
-    int p = case_contiguous(&t, SAMBA_FLOAT32), g = case_contiguous(&t, SAMBA_FLOAT32), rate = case_operand(&t, SAMBA_FLOAT64, 0, none);
+    int p = case_contiguous(&t, SAMBA_FLOAT32), g = case_contiguous(&t, SAMBA_FLOAT32),
+        rate = case_operand(&t, SAMBA_FLOAT64, 0, none);
     int before = case_register(&t, SAMBA_F32, FULL, 0, p), gradient = case_register(&t, SAMBA_F32, FULL, 0, g);
     int result = case_register(&t, SAMBA_F32, FULL, 0, p), rate64 = case_register(&t, SAMBA_F64, FULL, 0, -1);
     int rate32 = case_register(&t, SAMBA_F32, FULL, 0, -1), step = case_register(&t, SAMBA_F32, FULL, 0, -1);
@@ -91,7 +95,8 @@ static void test_layouts(void **state)
                 int c = case_operand(&t, (samba_dtype)dtype, 0, channel), y = case_operand(&t, (samba_dtype)dtype, 2, permuted);
                 int z = case_contiguous(&t, (samba_dtype)dtype);
                 int r0 = case_register(&t, class_, FULL, 0, x), r1 = case_register(&t, class_, FULL, 0, b);
-                int r2 = case_register(&t, class_, FULL, 0, c), r3 = case_register(&t, class_, FULL, 0, y), r4 = case_register(&t, class_, FULL, 0, z);
+                int r2 = case_register(&t, class_, FULL, 0, c), r3 = case_register(&t, class_, FULL, 0, y),
+                    r4 = case_register(&t, class_, FULL, 0, z);
                 case_load(&t, r0, x);
                 case_load(&t, r1, b);
                 case_load(&t, r2, c);
@@ -147,9 +152,11 @@ static void test_softmax(void **state)
             tile_case t;
             int64_t domain[2] = {rows[s % 2], columns[s / 2]}, per_row[2] = {1, 0}, none[2] = {0, 0};
             case_begin(&t, 2, domain);
-            int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_contiguous(&t, SAMBA_FLOAT32), index = case_operand(&t, SAMBA_INT32, 0, per_row);
+            int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_contiguous(&t, SAMBA_FLOAT32),
+                index = case_operand(&t, SAMBA_INT32, 0, per_row);
             int total = case_operand(&t, SAMBA_FLOAT32, 0, none), highest = case_operand(&t, SAMBA_FLOAT32, 0, none);
-            int in = case_register(&t, SAMBA_F32, FULL, 1, direct ? x : -1), out = case_register(&t, SAMBA_F32, FULL, 1, direct ? y : -1);
+            int in = case_register(&t, SAMBA_F32, FULL, 1, direct ? x : -1),
+                out = case_register(&t, SAMBA_F32, FULL, 1, direct ? y : -1);
             int best = case_register(&t, SAMBA_F32, ROW, 1, -1), where = case_register(&t, SAMBA_I64, ROW, 1, -1);
             int sum = case_register(&t, SAMBA_F32, ROW, 1, -1), wide = case_register(&t, SAMBA_F32, FULL, 0, -1);
             case_load(&t, in, x);
@@ -183,15 +190,20 @@ static void test_layer_norm(void **state)
     for (int s = 0; s < SAMBA_COUNT(columns); s++)
         for (int half = 0; half < 2; half++) {
             tile_case t;
-            int64_t c = columns[s], domain[3] = {3, 7, c}, per_column[3] = {0, 0, 1}, per_row[3] = {7, 1, 0}, wider[3] = {7 * (c + 3), c + 3, 1};
+            int64_t c = columns[s], domain[3] = {3, 7, c}, per_column[3] = {0, 0, 1}, per_row[3] = {7, 1, 0},
+                wider[3] = {7 * (c + 3), c + 3, 1};
             case_begin(&t, 3, domain);
             samba_dtype dtype = half ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
             int x = case_operand(&t, dtype, 1, wider), w = case_operand(&t, dtype, 0, per_column), y = case_contiguous(&t, dtype);
-            int dw = case_operand(&t, dtype, 0, per_column), db = case_operand(&t, SAMBA_FLOAT32, 0, per_column), mean = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
+            int dw = case_operand(&t, dtype, 0, per_column), db = case_operand(&t, SAMBA_FLOAT32, 0, per_column),
+                mean = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
             int g = case_contiguous(&t, SAMBA_FLOAT32);
-            int scale = case_register(&t, SAMBA_F32, ROW, 0, -1), in = case_register(&t, SAMBA_F32, FULL, 1, x), sum = case_register(&t, SAMBA_F32, ROW, 1, -1);
-            int wide = case_register(&t, SAMBA_F32, FULL, 0, -1), square = case_register(&t, SAMBA_F32, FULL, 0, -1), spread = case_register(&t, SAMBA_F32, ROW, 1, mean);
-            int weight = case_register(&t, SAMBA_F32, FULL, 0, w), out = case_register(&t, SAMBA_F32, FULL, 0, y), gradient = case_register(&t, SAMBA_F32, FULL, 0, g);
+            int scale = case_register(&t, SAMBA_F32, ROW, 0, -1), in = case_register(&t, SAMBA_F32, FULL, 1, x),
+                sum = case_register(&t, SAMBA_F32, ROW, 1, -1);
+            int wide = case_register(&t, SAMBA_F32, FULL, 0, -1), square = case_register(&t, SAMBA_F32, FULL, 0, -1),
+                spread = case_register(&t, SAMBA_F32, ROW, 1, mean);
+            int weight = case_register(&t, SAMBA_F32, FULL, 0, w), out = case_register(&t, SAMBA_F32, FULL, 0, y),
+                gradient = case_register(&t, SAMBA_F32, FULL, 0, g);
             int centred = case_register(&t, SAMBA_F32, FULL, 1, -1), deviation = case_register(&t, SAMBA_F32, ROW, 1, -1);
             case_emit(&t, SAMBA_TILE_constant, scale, -1, -1, -1, -1, 1.0 / (double)c);
             case_setup_ends(&t);
@@ -231,8 +243,10 @@ static void test_empty_rows(void **state)
     tile_case t;
     static const int64_t domain[2] = {5, 0}, per_row[2] = {1, 0}, none[2] = {0, 0}, no_rows[2] = {0, 6}, per_column[2] = {0, 1};
     case_begin(&t, 2, domain);
-    int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_operand(&t, SAMBA_FLOAT32, 0, per_row), all = case_operand(&t, SAMBA_INT32, 0, none);
-    int in = case_register(&t, SAMBA_F32, FULL, 0, x), sum = case_register(&t, SAMBA_F32, ROW, 0, y), whole = case_register(&t, SAMBA_I64, ROW, 0, -1);
+    int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_operand(&t, SAMBA_FLOAT32, 0, per_row),
+        all = case_operand(&t, SAMBA_INT32, 0, none);
+    int in = case_register(&t, SAMBA_F32, FULL, 0, x), sum = case_register(&t, SAMBA_F32, ROW, 0, y),
+        whole = case_register(&t, SAMBA_I64, ROW, 0, -1);
     case_load(&t, in, x);
     case_op(&t, SAMBA_TILE_sum, sum, in, -1);
     case_step(&t, 1);
@@ -262,16 +276,20 @@ static void test_iota_random(void **state)
         for (int layout = 0; layout < 3; layout++) {
             const int64_t *d = domains[s];
             tile_case t;
-            int64_t contiguous[3] = {d[1] * d[2], d[2], 1}, turned[3] = {1, d[0] * d[2], d[0]}, rows[3] = {d[1], 1, 0}, none[3] = {0, 0, 0};
+            int64_t contiguous[3] = {d[1] * d[2], d[2], 1}, turned[3] = {1, d[0] * d[2], d[0]}, rows[3] = {d[1], 1, 0},
+                none[3] = {0, 0, 0};
             const int64_t *strides = layout == 0 ? contiguous : layout == 1 ? turned : rows;
             case_begin(&t, 3, d);
-            int seed = case_operand(&t, SAMBA_INT64, 0, none), y = case_contiguous(&t, SAMBA_FLOAT32), z = case_contiguous(&t, SAMBA_INT64);
+            int seed = case_operand(&t, SAMBA_INT64, 0, none), y = case_contiguous(&t, SAMBA_FLOAT32),
+                z = case_contiguous(&t, SAMBA_INT64);
             int by_row = case_operand(&t, SAMBA_INT16, 0, rows);
             int index = t.stage.operand_count++;
             t.operands[index] = (samba_operand){.buffer = -1, .dtype = SAMBA_FLOAT32, .offset = 5};
             memcpy(t.operands[index].strides, strides, sizeof contiguous);
-            int key = case_register(&t, SAMBA_I64, FULL, 0, -1), number = case_register(&t, SAMBA_F32, FULL, 0, y), i0 = case_register(&t, SAMBA_I64, FULL, 0, -1);
-            int i1 = case_register(&t, SAMBA_I64, FULL, 0, -1), i2 = case_register(&t, SAMBA_I64, FULL, 0, z), row = case_register(&t, SAMBA_I64, ROW, 0, -1);
+            int key = case_register(&t, SAMBA_I64, FULL, 0, -1), number = case_register(&t, SAMBA_F32, FULL, 0, y),
+                i0 = case_register(&t, SAMBA_I64, FULL, 0, -1);
+            int i1 = case_register(&t, SAMBA_I64, FULL, 0, -1), i2 = case_register(&t, SAMBA_I64, FULL, 0, z),
+                row = case_register(&t, SAMBA_I64, ROW, 0, -1);
             case_load(&t, key, seed);
             case_setup_ends(&t);
             case_emit(&t, SAMBA_TILE_random, number, key, -1, -1, index, 0);
@@ -316,7 +334,8 @@ static void test_collect(void **state)
                     }
                 }
                 samba_register_class class_ = samba_class_of(dtypes[k]);
-                int x = case_contiguous(&t, dtypes[k]), sum = case_operand(&t, dtypes[k], 0, kept), most = case_operand(&t, dtypes[k], 4, turned);
+                int x = case_contiguous(&t, dtypes[k]), sum = case_operand(&t, dtypes[k], 0, kept),
+                    most = case_operand(&t, dtypes[k], 4, turned);
                 int least = case_operand(&t, dtypes[k], 0, kept), rows = case_operand(&t, dtypes[k], 0, by_row);
                 int in = case_register(&t, class_, FULL, 0, x), total = case_register(&t, class_, ROW, 0, -1);
                 case_load(&t, in, x);
@@ -338,11 +357,15 @@ static void region_check(int64_t m, int64_t n, int64_t height, int64_t width, in
     tile_case t;
     int64_t domain[3] = {2, m, n}, per_column[3] = {0, 0, 1}, per_row[3] = {m, 1, 0};
     case_begin(&t, 3, domain);
-    int bias = case_operand(&t, SAMBA_FLOAT32, 0, per_column), y = case_contiguous(&t, SAMBA_FLOAT32), sums = case_operand(&t, SAMBA_FLOAT32, 0, per_column);
-    int raw = case_contiguous(&t, SAMBA_FLOAT32), norm = case_operand(&t, SAMBA_FLOAT32, 0, per_row), counted = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
+    int bias = case_operand(&t, SAMBA_FLOAT32, 0, per_column), y = case_contiguous(&t, SAMBA_FLOAT32),
+        sums = case_operand(&t, SAMBA_FLOAT32, 0, per_column);
+    int raw = case_contiguous(&t, SAMBA_FLOAT32), norm = case_operand(&t, SAMBA_FLOAT32, 0, per_row),
+        counted = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
     int given = case_operand(&t, SAMBA_FLOAT32, 0, per_row), raw_scale = case_register(&t, SAMBA_F32, ROW, 0, given);
-    int block = case_register(&t, SAMBA_F32, FULL, rows, -1), b = case_register(&t, SAMBA_F32, FULL, 0, bias), out = case_register(&t, SAMBA_F32, FULL, 0, y);
-    int copy = case_register(&t, SAMBA_F32, FULL, 0, raw), most = case_register(&t, SAMBA_F32, ROW, 0, -1), scale = case_register(&t, SAMBA_F32, ROW, 0, counted);
+    int block = case_register(&t, SAMBA_F32, FULL, rows, -1), b = case_register(&t, SAMBA_F32, FULL, 0, bias),
+        out = case_register(&t, SAMBA_F32, FULL, 0, y);
+    int copy = case_register(&t, SAMBA_F32, FULL, 0, raw), most = case_register(&t, SAMBA_F32, ROW, 0, -1),
+        scale = case_register(&t, SAMBA_F32, ROW, 0, counted);
     case_emit(&t, SAMBA_TILE_block, block, -1, -1, -1, -1, 0);
     if (rows) {
         case_op(&t, SAMBA_TILE_amax, most, block, -1);
@@ -461,7 +484,8 @@ static void random_case(tile_case *t)
 {
     static const int64_t sizes[] = {1, 2, 3, 5, 8, 10, 16, 17, 33, 77, 256, 257, 300, 1000, 0};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_BOOL};
-    static const samba_tile binary[] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_maximum, SAMBA_TILE_minimum, SAMBA_TILE_gt, SAMBA_TILE_eq};
+    static const samba_tile binary[] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_maximum, SAMBA_TILE_minimum, SAMBA_TILE_gt,
+                                        SAMBA_TILE_eq};
     static const samba_tile unary[] = {SAMBA_TILE_neg, SAMBA_TILE_abs, SAMBA_TILE_relu, SAMBA_TILE_not_zero};
     int64_t domain[4], total = 1;
     int rank = 1 + pick(4);
@@ -502,13 +526,15 @@ static void random_case(tile_case *t)
             case_store(t, last, operand);
         }
         if (pick(3) == 0)
-            case_emit(t, pick(2) ? SAMBA_TILE_collect_sum : SAMBA_TILE_collect_amin, -1, last, -1, -1, random_operand(t, SAMBA_FLOAT32, false), 0);
+            case_emit(t, pick(2) ? SAMBA_TILE_collect_sum : SAMBA_TILE_collect_amin, -1, last, -1, -1,
+                      random_operand(t, SAMBA_FLOAT32, false), 0);
         if (s + 1 == steps) {
             case_step(t, 1);
             break;
         }
         static const samba_tile reduce[] = {SAMBA_TILE_sum, SAMBA_TILE_amax, SAMBA_TILE_amin};
-        int sum = case_register(t, SAMBA_F32, ROW, 1, -1), negative = case_register(t, SAMBA_F32, ROW, 1, -1), wide = case_register(t, SAMBA_F32, FULL, 1, -1);
+        int sum = case_register(t, SAMBA_F32, ROW, 1, -1), negative = case_register(t, SAMBA_F32, ROW, 1, -1),
+            wide = case_register(t, SAMBA_F32, FULL, 1, -1);
         case_op(t, domain[rank - 1] ? reduce[pick(3)] : SAMBA_TILE_sum, sum, last, -1);
         case_step(t, 1);
         case_op(t, SAMBA_TILE_neg, negative, sum, -1);
@@ -582,9 +608,12 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),    cmocka_unit_test(test_transpose),
-        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_empty_rows), cmocka_unit_test(test_iota_random),
-        cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
+            cmocka_unit_test(test_transpose),
+        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_empty_rows),
+            cmocka_unit_test(test_iota_random),
+        cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs),
+            cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

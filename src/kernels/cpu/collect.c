@@ -2,8 +2,8 @@
  *
  * COLLECT: partial results of each thread, and what becomes of them.
  *
- * Partial results are C-contiguous over the dims that stay: double for f32 and f64, int64_t for i64. Each thread works on a fixed range
- * of rows and all are combined in thread order, so results depend on the number of threads alone. */
+ * Partial results are C-contiguous over the dims that stay: double for f32 and f64, int64_t for i64. Each thread works on a
+ * fixed range of rows and all are combined in thread order, so results depend on the number of threads alone. */
 #include "kernels/cpu/tile.h"
 #include <math.h>
 
@@ -71,7 +71,8 @@ static void collect_total(const samba_kernels *kernels, int op, int class_, char
 }
 
 /* rows x cols values into cols partial results */
-static void collect_columns(const samba_kernels *kernels, int op, int class_, char *partial, const char *a, int64_t rows, int64_t cols)
+static void collect_columns(const samba_kernels *kernels, int op, int class_, char *partial, const char *a, int64_t rows,
+                            int64_t cols)
 {
     if (op == SAMBA_TILE_collect_sum) {
         if (cols == 1)
@@ -151,8 +152,8 @@ static void finish_range(const samba_tile_program *program, const samba_collecto
     }
 }
 
-void samba_tile_collect_end(const samba_tile_program *program, samba_frame *frame, char *scratches, int64_t pitch, int threads, int part,
-                            int parts)
+void samba_tile_collect_end(const samba_tile_program *program, samba_frame *frame, char *scratches, int64_t pitch, int threads,
+                            int part, int parts)
 {
     for (int k = 0; k < program->collector_count; k++) {
         const samba_collector *collector = &program->collectors[k];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gather and scatter_add of rows. Gather: threads share the result's rows. scatter_add: threads share the table's rows, each reading all
- * indices and taking those of its rows, so the additions to a row have one order whatever the number of threads.
+ * Gather and scatter_add of rows. Gather: threads share the result's rows. scatter_add: threads share the table's rows, each
+ * reading all indices and taking those of its rows, so the additions to a row have one order whatever the number of threads.
  * Sums of bfloat16 and float16 round after each addition, as the table is the only place that holds them. */
 #include "kernels/kernel.h"
 #include <string.h>
@@ -100,7 +100,7 @@ samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stag
     bool indices = s->index_dtype == SAMBA_INT64 || s->index_dtype == SAMBA_INT32;
     if (!indices || (scatter && !samba_dtype_is_floating_point(s->dtype)))
         return samba_fail(prepare->context, SAMBA_ERROR_DTYPE,
-                          "stage %s has indices of %s and rows of %s; indices are int64 or int32, and rows that are summed floating point",
+                          "stage %s has indices of %s and rows of %s; indices are int64 or int32, summed rows floating point",
                           stage->name, samba_dtype_name(s->index_dtype), samba_dtype_name(s->dtype));
     *prepared = (samba_prepared){.run = run_gather, .state = s, .phases = 1};
     return SAMBA_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which instruction sets this build has and this CPU runs. A table stands for all that its flags in meson.build allow the compiler,
- * so each of them is asked for. */
+ * Which instruction sets this build has and this CPU runs. A table stands for all that its flags in meson.build allow the
+ * compiler, so each of them is asked for. */
 #include "kernels/kernel.h"
 
 const char *const samba_isa_names[SAMBA_ISA_COUNT] = {"generic", "avx2", "avx512"};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element-wise kernels, and the table of all kernels of one ISA. Compiled once for each ISA: plain loops that the compiler turns into
- * vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the condition. Integers wrap. */
+ * Element-wise kernels, and the table of all kernels of one ISA. Compiled once for each ISA: plain loops that the compiler
+ * turns into vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the
+ * condition. Integers wrap. */
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/vector_math.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM. Each picks the longest run that the view allows: the
- * whole tile, a row, or an element. A register that already is the operand's memory needs nothing. */
+ * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM. Each picks the longest run that the view
+ * allows: the whole tile, a row, or an element. A register that already is the operand's memory needs nothing. */
 #include "kernels/cpu/tile.h"
 #include <string.h>
 

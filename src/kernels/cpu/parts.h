@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What convert.c, reduce.c, random.c and planes.c give to the table in kernels.c, one name for each ISA. The meaning of each function stands beside its
- * place in kernels/kernel.h. */
+ * What convert.c, reduce.c, random.c and planes.c give to the table in kernels.c, one name for each ISA. The meaning of each
+ * function stands beside its place in kernels/kernel.h. */
 #ifndef SAMBA_CPU_PARTS_H
 #define SAMBA_CPU_PARTS_H
 

@@ -91,7 +91,8 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
             if (widened && i < result)
                 widen(s, memory[i], (double *)data[i], s->elements[i]);
         }
-        (s->dtype == SAMBA_FLOAT32 ? s->kernels->pool_f32 : s->kernels->pool_f64)(&s->plan, data[0], data[1], data[result], value, place);
+        (s->dtype == SAMBA_FLOAT32 ? s->kernels->pool_f32 : s->kernels->pool_f64)(&s->plan, data[0], data[1], data[result], value,
+            place);
         if (widened)
             narrow(s, (const double *)data[result], memory[result], s->elements[result]);
     }
@@ -121,7 +122,8 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
         return samba_fail(prepare->context, SAMBA_ERROR_DTYPE, "stage %s pools %s; it takes floating-point planes", stage->name,
                           samba_dtype_name(s->dtype));
     SAMBA_TRY(make_plan(prepare, &stage->pool, &s->plan));
-    int64_t size = (int64_t)samba_dtype_size(s->dtype), outside = stage->pool.h * stage->pool.w, result = stage->pool.oh * stage->pool.ow;
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), outside = stage->pool.h * stage->pool.w,
+        result = stage->pool.oh * stage->pool.ow;
     bool fits = reserve(s, stage->pool.ow, &s->value) && reserve(s, stage->pool.ow, &s->place);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
@@ -132,7 +134,8 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
             fits = fits && reserve(s, s->elements[i], &s->planes[i]);
     }
     if (!fits)
-        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a plane needs more scratch than this machine can address",
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                          "stage %s: a plane needs more scratch than this machine can address",
                           stage->name);
     *prepared = (samba_prepared){.run = run_pool, .state = s, .phases = 1, .thread_scratch = s->thread_scratch};
     return SAMBA_OK;

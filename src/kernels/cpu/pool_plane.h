@@ -141,8 +141,8 @@ static void NAME(average_gradient)(const samba_pool_plan *plan, const T *dy, T *
     }
 }
 
-void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value,
-                                      int64_t *place)
+void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, const void *first, const void *second, void *result,
+                                      void *value, int64_t *place)
 {
     const samba_pool *p = &plan->pool;
     if (p->average && p->gradient)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes a tile program ready: operands become views with merged dims, instructions get their kernels, every register, record and partial
- * result a place in the thread's scratch. The result lives in the prepare's arena; it trusts what samba_plan_check has checked and
- * looks only for what concerns kernels. */
+ * Makes a tile program ready: operands become views with merged dims, instructions get their kernels, every register, record
+ * and partial result a place in the thread's scratch. The result lives in the prepare's arena; it trusts what samba_plan_check
+ * has checked and looks only for what concerns kernels. */
 #include "kernels/cpu/tile.h"
 #include <string.h>
 
@@ -116,7 +116,8 @@ static void resolve_registers(builder *b)
     }
 }
 
-/* Partial results over the dims that stay, those with a stride; their view counts 1, 2, 3 ... over these. A ROW value has no column. */
+/* Partial results over the dims that stay, those with a stride; their view counts 1, 2, 3 ... over these. A ROW value has no
+ * column. */
 static void resolve_collect(builder *b, const samba_instruction *instruction, samba_code *code)
 {
     samba_tile_program *program = b->program;
@@ -164,8 +165,8 @@ static samba_status resolve_instruction(builder *b, int index)
     samba_code *code = &program->codes[index];
     samba_tile_form form = samba_tile_table[from->op].form;
     int target = from->d >= 0 ? from->d : from->a, source = from->a >= 0 ? from->a : from->d;
-    *code = (samba_code){.op = from->op, .d = from->d < 0 ? 0 : from->d, .a = from->a < 0 ? 0 : from->a, .b = from->b < 0 ? 0 : from->b,
-                         .c = from->c < 0 ? 0 : from->c, .kept = -1, .immediate = from->immediate};
+    *code = (samba_code){.op = from->op, .d = from->d < 0 ? 0 : from->d, .a = from->a < 0 ? 0 : from->a,
+                         .b = from->b < 0 ? 0 : from->b, .c = from->c < 0 ? 0 : from->c, .kept = -1, .immediate = from->immediate};
     code->extent = registers[target].extent;
     code->class_ = registers[form == SAMBA_FORM_WHERE ? from->b : source].class_;
     code->once = code->extent == SAMBA_ROW && form != SAMBA_FORM_REDUCE;
@@ -177,7 +178,8 @@ static samba_status resolve_instruction(builder *b, int index)
         const samba_tile_register *d = &program->registers[from->d];
         code->own = d->direct == code->view;
         bool repeats = view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0);
-        if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && repeats && b->writers[from->d] == 1 && (d->direct < 0 || d->direct == code->view))
+        if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && repeats && b->writers[from->d] == 1 &&
+            (d->direct < 0 || d->direct == code->view))
             code->kept = program->kept_count++;
         return SAMBA_OK;
     }
@@ -232,9 +234,9 @@ static samba_status resolve_instruction(builder *b, int index)
     return no_kernel(b, index);
 }
 
-/* The tile of a stage of its own. Rows that fit are taken whole, several at a time. Longer ones are cut into chunks that any thread may take,
- * unless steps or reductions need a row in one place. Where an operand is transposed to the others, 16 x 16 tiles use whole cache lines
- * of all of them. */
+/* The tile of a stage of its own. Rows that fit are taken whole, several at a time. Longer ones are cut into chunks that any
+ * thread may take, unless steps or reductions need a row in one place. Where an operand is transposed to the others, 16 x 16
+ * tiles use whole cache lines of all of them. */
 static void choose_tile(samba_tile_program *program, const samba_program *source)
 {
     bool cuttable = source->step_count <= 1;
@@ -268,7 +270,8 @@ static void list_views(samba_tile_program *program)
         for (int i = program->setup; i < program->code_count; i++) {
             const samba_code *code = &program->codes[i];
             samba_action action = (samba_action)code->action;
-            bool memory = action == SAMBA_DO_LOAD || action == SAMBA_DO_STORE || action == SAMBA_DO_IOTA || action == SAMBA_DO_RANDOM;
+            bool memory = action == SAMBA_DO_LOAD || action == SAMBA_DO_STORE || action == SAMBA_DO_IOTA ||
+                          action == SAMBA_DO_RANDOM;
             used |= (memory && code->view == v) || (action == SAMBA_DO_COLLECT && program->collectors[code->collector].view == v);
         }
         if (used)
@@ -294,7 +297,8 @@ static samba_status build(builder *b)
         b->overflow = true;
     program->fill = b->overflow || elements > SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY : elements;
     if (b->overflow)
-        return samba_fail(b->prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: its domain needs more scratch than this machine can address",
+        return samba_fail(b->prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                          "stage %s: its domain needs more scratch than this machine can address",
                           b->stage->name);
     return SAMBA_OK;
 }

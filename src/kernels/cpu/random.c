@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Uniform random numbers of consecutive indices: whole Philox blocks of four, many at a time, and parts of one at both ends. Compiled
- * once for each ISA. Every number is samba_philox_uniform(seed, index), bit for bit.
+ * Uniform random numbers of consecutive indices: whole Philox blocks of four, many at a time, and parts of one at both ends.
+ * Compiled once for each ISA. Every number is samba_philox_uniform(seed, index), bit for bit.
  *
- * On x86 a vector holds one word of several blocks, each in a lane of 64 bits, since the instruction that multiplies 32 by 32 bits takes
- * and gives such lanes (a loop in plain C comes out 3 to 5 times slower). */
+ * On x86 a vector holds one word of several blocks, each in a lane of 64 bits, since the instruction that multiplies 32 by
+ * 32 bits takes and gives such lanes (a loop in plain C comes out 3 to 5 times slower). */
 #include "kernels/cpu/parts.h"
 #include "tensor/philox.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
+ * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The
+ * order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
 #include "kernels/cpu/parts.h"
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs tile programs: an interpreter whose instructions each work on a tile of at most SAMBA_TILE_CAPACITY elements, so that what it costs
- * to choose the next one is little beside its work, and registers stay in the first-level cache.
+ * Runs tile programs: an interpreter whose instructions each work on a tile of at most SAMBA_TILE_CAPACITY elements, so that
+ * what it costs to choose the next one is little beside its work, and registers stay in the first-level cache.
  *
  * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
 #include "kernels/cpu/tile.h"
@@ -15,8 +15,8 @@ static void fill_constant(const samba_tile_program *program, samba_frame *frame,
 {
     float f32 = (float)code->immediate;
     int64_t i64 = code->class_ == SAMBA_I64 ? (int64_t)code->immediate : 0;
-    const void *value = code->class_ == SAMBA_F32 ? (const void *)&f32 : code->class_ == SAMBA_F64 ? (const void *)&code->immediate : &i64;
-    program->kernels->fill[code->class_](frame->pointers[code->d], value, program->fill);
+    const void *values[3] = {[SAMBA_F32] = &f32, [SAMBA_F64] = &code->immediate, [SAMBA_I64] = &i64};
+    program->kernels->fill[code->class_](frame->pointers[code->d], values[code->class_], program->fill);
 }
 
 static void fill_scalar(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
@@ -56,8 +56,8 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
         case SAMBA_DO_RANDOM: samba_tile_random(program, frame, code); break;
         case SAMBA_DO_REDUCE: code->reduce(d, a, frame->rows, frame->cols, frame->first); break;
         case SAMBA_DO_ARGMAX:
-            program->kernels->reduce_argmax[code->class_]((int64_t *)d, frame->scratch + code->best, a, frame->rows, frame->cols, frame->col,
-                                                          frame->first);
+            program->kernels->reduce_argmax[code->class_]((int64_t *)d, frame->scratch + code->best, a, frame->rows, frame->cols,
+                                                          frame->col, frame->first);
             break;
         case SAMBA_DO_SPREAD: program->kernels->spread[code->class_](d, a, frame->rows, frame->cols); break;
         case SAMBA_DO_COLLECT: samba_tile_collect(program, frame, code); break;
@@ -95,7 +95,8 @@ static void set_chunk(const samba_tile_program *program, samba_frame *frame, int
     point_registers(program, frame);
 }
 
-static void run_tile(const samba_tile_program *program, samba_frame *frame, int64_t row0, int64_t rows, int64_t col0, int64_t cols)
+static void run_tile(const samba_tile_program *program, samba_frame *frame, int64_t row0, int64_t rows, int64_t col0,
+                     int64_t cols)
 {
     for (int i = 0; i < program->located_count; i++) {
         const samba_view *view = &program->views[program->located[i]];
@@ -146,8 +147,8 @@ void samba_tile_begin(const samba_tile_program *program, char *thread_scratch)
     samba_tile_collect_begin(program, frame);
 }
 
-void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-                       const void *block, int64_t block_ld)
+void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0,
+                       int64_t cols, const void *block, int64_t block_ld)
 {
     samba_frame *frame = (samba_frame *)thread_scratch;
     int64_t height = cols < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / (cols > 0 ? cols : 1) : 1;

@@ -2,17 +2,17 @@
  *
  * The inside of a prepared tile program (program.c makes it, tile.c runs it, operand.c and collect.c run their instructions).
  *
- * The program is shared by all threads and never changes. What changes while it runs is in a frame: one for each thread, at the start of
- * its scratch, followed by register storage and partial results. A tile is `rows` whole or partial rows of the domain from row0 on and
- * the columns [col0, col0 + ...); it is worked on in chunks of at most SAMBA_TILE_CAPACITY columns, one after the other, and only
- * a tile of one row has more than one chunk. */
+ * The program is shared by all threads and never changes. What changes while it runs is in a frame: one for each thread, at
+ * the start of its scratch, followed by register storage and partial results. A tile is a range of rows and columns of the
+ * domain; it is worked on in chunks of at most SAMBA_TILE_CAPACITY columns, one after the other, and only a tile of one row
+ * has more than one chunk. */
 #ifndef SAMBA_CPU_TILE_H
 #define SAMBA_CPU_TILE_H
 
 #include "kernels/kernel.h"
 
-/* A function of the domain's coordinates: element offset = offset + (part of the row) + column * col_stride. The dims before the last are
- * merged where their strides allow, so most views have one group or none (all rows at one offset). */
+/* A function of the domain's coordinates: element offset = offset + (part of the row) + column * col_stride. The dims before the
+ * last are merged where their strides allow, so most views have one group or none (all rows at one offset). */
 typedef struct samba_view {
     char *base; /* of element 0; NULL where the offset itself is the value (IOTA, RANDOM) or belongs to partial results */
     int64_t offset, col_stride;
@@ -117,7 +117,7 @@ void samba_tile_random(const samba_tile_program *program, samba_frame *frame, co
 void samba_tile_collect_begin(const samba_tile_program *program, samba_frame *frame);
 void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 /* Part `part` of `parts` of the results: sums of all threads, in thread order, stored. frame gives spare room. */
-void samba_tile_collect_end(const samba_tile_program *program, samba_frame *frame, char *scratches, int64_t pitch, int threads, int part,
-                            int parts);
+void samba_tile_collect_end(const samba_tile_program *program, samba_frame *frame, char *scratches, int64_t pitch, int threads,
+                            int part, int parts);
 
 #endif

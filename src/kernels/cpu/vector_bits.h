@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bits of float32, and bfloat16 and float16 from and to float32 without branches, so that a loop over them becomes vector code.
- * Results are those of samba_float_to_bfloat16 and its sisters in tensor.h, bit for bit. */
+ * The bits of float32, and bfloat16 and float16 from and to float32 without branches, so that a loop over them becomes
+ * vector code. Results are those of samba_float_to_bfloat16 and its sisters in tensor.h, bit for bit. */
 #ifndef SAMBA_CPU_VECTOR_BITS_H
 #define SAMBA_CPU_VECTOR_BITS_H
 
@@ -29,7 +29,8 @@ static inline uint16_t bfloat16_of_float(float value)
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-/* Exponent and mantissa stand in float's place but for the exponent's bias: a product with 2^112 mends that, subnormals included. */
+/* Exponent and mantissa stand in float's place but for the exponent's bias: a product with 2^112 mends that, subnormals
+ * included. */
 static inline float float_of_float16(uint16_t half)
 {
     uint32_t low = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
