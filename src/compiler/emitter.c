@@ -184,7 +184,7 @@ static void choose_direct(allocation *a)
         int r = s->a, from = a->defined[r];
         samba_tile_form maker = samba_tile_table[e->drafts[a->order[from]].op].form;
         const samba_operand *to = &e->operands[s->operand];
-        bool fine = a->direct[r] < 0 && !a->wide[r] && !e->registers[r].fixed && natural(e->registers[r].class_, to->dtype) &&
+        bool fine = e->registers[r].extent == SAMBA_FULL && a->direct[r] < 0 && !a->wide[r] && !e->registers[r].fixed && natural(e->registers[r].class_, to->dtype) &&
                     maker != SAMBA_FORM_LOAD && maker != SAMBA_FORM_BLOCK && maker != SAMBA_FORM_REDUCE && maker != SAMBA_FORM_SPREAD;
         for (int q = from; q < a->count && fine; q++) {
             const samba_draft *l = &e->drafts[a->order[q]];

@@ -123,56 +123,67 @@ INLINE VECTOR NAME(totals)(VECTOR *v)
     return v[0];
 }
 
-INLINE void NAME(dot_step)(const int rows, const int cols, const bool part, int last, const REAL *a, int64_t lda, const REAL *b,
-                           int64_t ldb, VECTOR *sums)
+INLINE void NAME(dot_step)(const int rows, const int cols, const bool part, int last, const REAL *const *a, int64_t at_a,
+                           const REAL *const *b, int64_t at_b, VECTOR *sums)
 {
     VECTOR x[DOT_COLS];
     UNROLL for (int j = 0; j < cols; j++)
-        x[j] = NAME(load_last)(b + j * ldb, part, last);
+        x[j] = NAME(load_last)(b[j] + at_b, part, last);
     UNROLL for (int i = 0; i < rows; i++) {
-        VECTOR y = NAME(load_last)(a + i * lda, part, last);
+        VECTOR y = NAME(load_last)(a[i] + at_a, part, last);
         UNROLL for (int j = 0; j < cols; j++)
             sums[i * DOT_COLS + j] += y * x[j];
     }
 }
 
-INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a, int64_t lda, const REAL *b, int64_t ldb, REAL *c, int64_t ldc,
-                         int64_t k, bool first)
+INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a_, const int64_t *ao, const int64_t *ak, const REAL *b_,
+                         const int64_t *bo, const int64_t *bk, REAL *c, int64_t ldc, int64_t k, int64_t run, bool first)
 {
-    VECTOR sums[DOT_ROWS * DOT_COLS];
-    REAL lanes[DOT_ROWS * DOT_COLS];
-    int64_t l = 0;
-    UNROLL for (int i = 0; i < DOT_ROWS * DOT_COLS; i++)
+    enum { SUMS = (DOT_ROWS * DOT_COLS + NAME_LANES - 1) / NAME_LANES * NAME_LANES };
+    VECTOR sums[SUMS];
+    REAL lanes[SUMS];
+    const REAL *a[DOT_ROWS], *b[DOT_COLS];
+    UNROLL for (int i = 0; i < SUMS; i++)
         sums[i] = (VECTOR){0};
-    for (; l + NAME_LANES <= k; l += NAME_LANES)
-        NAME(dot_step)(rows, cols, false, NAME_LANES, a + l, lda, b + l, ldb, sums);
-    if (l < k)
-        NAME(dot_step)(rows, cols, true, (int)(k - l), a + l, lda, b + l, ldb, sums);
-    UNROLL for (int i = 0; i < DOT_ROWS * DOT_COLS; i += NAME_LANES)
+    UNROLL for (int i = 0; i < rows; i++)
+        a[i] = a_ + ao[i];
+    UNROLL for (int j = 0; j < cols; j++)
+        b[j] = b_ + bo[j];
+    for (int64_t begin = 0; begin < k; begin += run) {
+        int64_t at_a = ak[begin], at_b = bk[begin], n = k - begin < run ? k - begin : run, l = 0;
+        for (; l + NAME_LANES <= n; l += NAME_LANES)
+            NAME(dot_step)(rows, cols, false, NAME_LANES, a, at_a + l, b, at_b + l, sums);
+        if (l < n)
+            NAME(dot_step)(rows, cols, true, (int)(n - l), a, at_a + l, b, at_b + l, sums);
+    }
+    UNROLL for (int i = 0; i < rows * DOT_COLS; i += NAME_LANES)
         NAME(store)(lanes + i, NAME(totals)(sums + i));
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < cols; j++)
             c[i * ldc + j] = lanes[i * DOT_COLS + j] + (first ? 0 : c[i * ldc + j]);
 }
 
-static void NAME(dot)(const void *a_, int64_t lda, const void *b_, int64_t ldb, void *c_, int64_t ldc, int64_t rows, int64_t cols,
-                      int64_t k, bool first)
+static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, const void *b_, const int64_t *bo, const int64_t *bk, void *c_,
+                      int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first)
 {
-    for (int64_t j = 0; j < cols; j += DOT_COLS)
-        for (int64_t i = 0; i < rows; i += DOT_ROWS) {
-            int64_t height = rows - i < DOT_ROWS ? rows - i : DOT_ROWS, width = cols - j < DOT_COLS ? cols - j : DOT_COLS;
-            const REAL *a = (const REAL *)a_ + i * lda, *b = (const REAL *)b_ + j * ldb;
+    const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
+    int64_t row_parts = (rows + DOT_ROWS - 1) / DOT_ROWS, col_parts = (cols + DOT_COLS - 1) / DOT_COLS;
+    for (int64_t y = 0; y < col_parts; y++)
+        for (int64_t x = 0; x < row_parts; x++) {
+            int64_t i = x * rows / row_parts, height = (x + 1) * rows / row_parts - i;
+            int64_t j = y * cols / col_parts, width = (y + 1) * cols / col_parts - j;
             REAL *c = (REAL *)c_ + i * ldc + j;
-#define CASE(rows, cols)                                                  \
-    case (rows) * 8 + (cols):                                             \
-        NAME(dot_of)(rows, cols, a, lda, b, ldb, c, ldc, k, first);       \
+#define CASE(rows, cols)                                                                      \
+    case (rows) * 8 + (cols):                                                                 \
+        NAME(dot_of)(rows, cols, a, ao + i, ak, b, bo + j, bk, c, ldc, k, run, first);        \
         break;
             switch (height * 8 + width) {
                 CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
                 CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
-#if DOT_COLS > 2
-                CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3)
-                CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4)
+#if defined(__AVX512F__)
+                CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2)
+                CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
+                CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4)
 #endif
             }
 #undef CASE

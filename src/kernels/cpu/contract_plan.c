@@ -118,14 +118,14 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
 }
 
 /* Steps of k are shortened until the planes stay in the nearest cache. */
-static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan)
+static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot)
 {
     const samba_contract *contract = &problem->contract;
     for (int64_t target = K_TARGET;; target /= 2) {
         samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
         plan->vector.inner = plan->row.inner;
         samba_source_describe(&plan->row, false);
-        samba_source_describe(&plan->vector, true);
+        samba_source_describe(&plan->vector, !dot);
         if (plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE || target <= 16)
             return;
     }
@@ -163,11 +163,9 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
     int64_t reach, depth = row->inner.width;
     bool integer = problem->contract.class_ == SAMBA_I64, row_even = row->native && is_even(&row->own_axis);
     if (dot) {
-        bool fits = row_even && vector->native && is_even(&vector->own_axis) && is_even(&row->inner_axis) && is_even(&vector->inner_axis) &&
+        bool fits = row->native && vector->native && row->inner_axis.run == vector->inner_axis.run &&
                     (depth == 1 || (row->inner_axis.stride == 1 && vector->inner_axis.stride == 1));
         plan->way = SAMBA_WAY_DOT;
-        plan->row_ld = row->own_axis.stride;
-        plan->vector_ld = vector->own_axis.stride;
         plan->sums_ld = vector->own.width;
         return fits && !integer;
     }
@@ -216,7 +214,9 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     int64_t cols = at_most(vector->total, plan->vector_group * vector->width), block_cols = plan->view ? plan->sums_ld : vector->width;
     double blocks = (double)cols / (double)vector->width, row_blocks = rows / (double)row->width, sums = rows * (double)cols, unit;
     if (plan->way == SAMBA_WAY_DOT) {
-        unit = 1.35 * (double)round_up(plan->sums_rows, 4) * (double)round_up(cols, 4) * depth / rate + sums * steps;
+        int64_t run = plan->row.inner_axis.run;
+        unit = rows * (double)cols * depth / rate * (double)round_up(run, lanes) / (double)run * (1.2 + 0.8 / (double)at_most(plan->row.own.width, 4)) +
+               sums * steps * 1.5;
     } else {
         double width = (double)round_up(block_cols, lanes);
         unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
@@ -294,7 +294,7 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                                  row_targets[i], 1);
                 samba_split_init(&plan.vector.own, swapped ? contract->m_rank : contract->n_rank, swapped ? contract->m : contract->n,
                                  vector_targets[j], lanes_of(problem));
-                describe_sources(problem, &plan);
+                describe_sources(problem, &plan, dot);
                 if (describe_ways(problem, &plan, dot, way >= 2))
                     try_groups(problem, &plan, best);
             }

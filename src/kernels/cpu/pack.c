@@ -201,54 +201,92 @@ samba_status samba_source_tables(samba_source *source, samba_arena *arena)
 
 /* ---- planes ---- */
 
-typedef struct row_filler {
-    const samba_source *source;
-    const samba_window *window;
-    const samba_plane_window *plane;
-    int64_t low; /* the coordinate of the plane's first column */
-} row_filler;
-
-/* The coordinates low, low+1 ... of one row: those inside the image from `row`, all others 0. */
-static void fill_row(const row_filler *filler, const char *row, char *d)
+/* Short runs are the rule, so no call: whole steps of 16 bytes, then one that ends where the run ends. n is a multiple of 4. */
+static inline void copy_run(char *d, const char *s, int64_t n)
 {
-    const samba_source *source = filler->source;
-    const samba_window *window = filler->window;
-    const samba_plane_window *plane = filler->plane;
-    int64_t size = source->element_size, step = plane->phases / greatest_common_divisor(plane->phases, window->dilation) * window->dilation;
-    for (int64_t phase = 0; phase < plane->phases; phase++, d += plane->per * size) {
-        /* coordinates x = low + phase + phases*i; those that count are multiples of dilation in [0, limit*dilation) */
-        int64_t begin = 0, stride = plane->phases, x = filler->low + phase, count;
-        while (begin < plane->per && (x < 0 || x % window->dilation)) {
-            x += stride;
-            begin++;
+    if (n > 512) {
+        memcpy(d, s, (size_t)n);
+    } else if (n >= 16) {
+        for (int64_t i = 0; i + 16 <= n; i += 16)
+            memcpy(d + i, s + i, 16);
+        memcpy(d + n - 16, s + n - 16, 16);
+    } else {
+        for (int64_t i = 0; i < n; i += 4)
+            memcpy(d + i, s + i, 4);
+    }
+}
+
+/* What a row of the image gives to one phase of a plane's row: coordinates x, x + step ... that lie in the image and are none of the
+ * dilation's zeros. */
+typedef struct plane_piece {
+    int64_t from, from_step; /* elements of the image's row */
+    int64_t to, to_step, count;
+} plane_piece;
+
+static plane_piece find_piece(const samba_window *window, const samba_plane_window *plane, int64_t low, int64_t phase)
+{
+    int64_t limit = window->limit * window->dilation, x = low + phase, i = 0, left;
+    plane_piece piece = {0};
+    while (i < plane->per && (x < 0 || (window->dilation > 1 && x % window->dilation))) {
+        x += plane->phases;
+        i++;
+    }
+    if (i >= plane->per || x >= limit)
+        return piece;
+    piece.to_step = window->dilation > 1 ? window->dilation / greatest_common_divisor(window->dilation, plane->phases) : 1;
+    piece.to = phase * plane->per + i;
+    piece.from = x / window->dilation * window->stride;
+    piece.from_step = piece.to_step * plane->phases / window->dilation * window->stride;
+    left = (plane->per - 1 - i) / piece.to_step;
+    piece.count = (limit - 1 - x) / (piece.to_step * plane->phases);
+    piece.count = (left < piece.count ? left : piece.count) + 1;
+    return piece;
+}
+
+static void copy_piece(const samba_source *source, const plane_piece *piece, const char *row, char *d)
+{
+    int dtype = source->factor.dtype;
+    int64_t size = source->element_size, from_size = source->memory_size;
+    row += piece->from * from_size;
+    d += piece->to * size;
+    if (piece->to_step > 1)
+        for (int64_t i = 0; i < piece->count; i++)
+            source->kernels->load[dtype](d + i * piece->to_step * size, row + i * piece->from_step * from_size, 1);
+    else if (piece->from_step != 1)
+        source->kernels->load_strided[dtype](d, row, piece->from_step, piece->count);
+    else if (dtype == SAMBA_FLOAT32)
+        copy_run(d, row, piece->count * size);
+    else
+        source->kernels->load[dtype](d, row, piece->count);
+}
+
+/* The rows and columns of one image, over zeros. */
+static void fill_image(const samba_source *source, const char *memory, const int64_t *low, char *d)
+{
+    const samba_factor *factor = &source->factor;
+    int last = factor->window_count - 1;
+    const samba_plane_window *columns = &source->plane_windows[last], *rows = &source->plane_windows[0];
+    const samba_window *window = &factor->windows[0];
+    memset(d, 0, (size_t)(rows->pitch * rows->per * rows->phases * source->element_size));
+    for (int64_t phase = 0; phase < columns->phases; phase++) {
+        plane_piece piece = find_piece(&factor->windows[last], columns, low[last], phase);
+        if (piece.count == 0)
+            continue;
+        if (last == 0) {
+            copy_piece(source, &piece, memory, d);
+            continue;
         }
-        count = x < window->limit * window->dilation && begin < plane->per ? (window->limit * window->dilation - 1 - x) / step + 1 : 0;
-        if (window->dilation == 1) {
-            int64_t end = begin + count < plane->per ? begin + count : plane->per, from = x * window->stride * source->memory_size;
-            memset(d, 0, (size_t)(begin * size));
-            if (count && stride * window->stride == 1)
-                source->kernels->load[source->factor.dtype](d + begin * size, row + from, end - begin);
-            else if (count)
-                source->kernels->load_strided[source->factor.dtype](d + begin * size, row + from, stride * window->stride, end - begin);
-            end = count ? end : begin;
-            memset(d + end * size, 0, (size_t)((plane->per - end) * size));
-        } else {
-            memset(d, 0, (size_t)(plane->per * size));
-            for (int64_t i = begin; count > 0 && i < plane->per; i += step / stride, x += step, count--)
-                source->kernels->load[source->factor.dtype](
-                    d + i * size, row + x / window->dilation * window->stride * source->memory_size, 1);
+        for (int64_t i = 0; i < rows->length; i++) {
+            int64_t x = low[0] + i, y = window->dilation > 1 ? x / window->dilation : x;
+            int64_t place = rows->phases > 1 ? window_position(rows, i) : i * rows->pitch;
+            if (x >= 0 && y < window->limit && y * window->dilation == x)
+                copy_piece(source, &piece, memory + y * window->stride * source->memory_size, d + place * source->element_size);
         }
     }
 }
 
 static void fill_plane(const samba_source *source, const char *memory, const int64_t *low, const int64_t *counts, char *plane)
 {
-    const samba_factor *factor = &source->factor;
-    int last = factor->window_count - 1;
-    const samba_window *rows = last ? &factor->windows[0] : NULL;
-    const samba_plane_window *plane_rows = last ? &source->plane_windows[0] : NULL;
-    row_filler filler = {source, &factor->windows[last], &source->plane_windows[last], low[last]};
-    int64_t size = source->element_size, row_bytes = filler.plane->per * filler.plane->phases * size;
     int64_t index[2 * SAMBA_CONTRACT_RANK] = {0};
     int j;
     do {
@@ -256,18 +294,9 @@ static void fill_plane(const samba_source *source, const char *memory, const int
         char *to = plane;
         for (j = 0; j < source->plane_rank; j++) {
             from += index[j] * source->plane_dims[j].stride * source->memory_size;
-            to += index[j] * source->plane_dims[j].pitch * size;
+            to += index[j] * source->plane_dims[j].pitch * source->element_size;
         }
-        if (!rows)
-            fill_row(&filler, from, to);
-        for (int64_t i = 0; rows && i < plane_rows->length; i++) {
-            int64_t x = low[0] + i, y = x / rows->dilation;
-            char *d = to + window_position(plane_rows, i) * size;
-            if (x < 0 || y >= rows->limit || x % rows->dilation)
-                memset(d, 0, (size_t)row_bytes);
-            else
-                fill_row(&filler, from + y * rows->stride * source->memory_size, d);
-        }
+        fill_image(source, from, low, to);
         for (j = 0; j < source->plane_rank && ++index[j] >= counts[j]; j++)
             index[j] = 0;
     } while (j < source->plane_rank);
@@ -324,21 +353,6 @@ double samba_pack_cost(const samba_source *source, const samba_axis *rows, const
     double cost;
     choose_way(source, rows, cols, &cost);
     return cost;
-}
-
-/* Short runs are the rule, so no call: whole steps of 16 bytes, then one that ends where the run ends. n is a multiple of 4. */
-static inline void copy_run(char *d, const char *s, int64_t n)
-{
-    if (n > 512) {
-        memcpy(d, s, (size_t)n);
-    } else if (n >= 16) {
-        for (int64_t i = 0; i + 16 <= n; i += 16)
-            memcpy(d + i, s + i, 16);
-        memcpy(d + n - 16, s + n - 16, 16);
-    } else {
-        for (int64_t i = 0; i < n; i += 4)
-            memcpy(d + i, s + i, 4);
-    }
 }
 
 static void pack_copy(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
