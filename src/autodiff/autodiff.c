@@ -7,6 +7,7 @@
 #include "autodiff/autodiff.h"
 
 #include <sambaflow/session.h>
+#include <string.h>
 
 typedef struct reverse {
     samba_graph *graph;
@@ -190,15 +191,16 @@ samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
 
 samba_ref samba_autodiff_gradient(const samba_graph *graph, samba_ref parameter)
 {
-    samba_text name;
-    samba_text_init(&name, graph->context);
-    samba_text_add(&name, "%s.grad", samba_graph_name_at(graph, samba_node_at(graph, parameter)->attrs->parameter.name));
-    samba_ref leaf = name.status == SAMBA_OK ? samba_graph_leaf(graph, name.data) : SAMBA_NONE;
-    samba_text_clear(&name);
-    if (leaf == SAMBA_NONE)
-        return SAMBA_NONE;
-    for (int64_t i = 0; i < graph->sink_count; i++)
-        if (graph->sinks[i].kind == SAMBA_SINK_ASSIGN && graph->sinks[i].phase == SAMBA_BCKWD && graph->sinks[i].target == leaf)
-            return graph->sinks[i].value;
+    static const char ending[] = ".grad";
+    const char *name = samba_graph_name_at(graph, samba_node_at(graph, parameter)->attrs->parameter.name);
+    size_t length = strlen(name);
+    for (int64_t i = 0; i < graph->sink_count; i++) {
+        const samba_sink *sink = &graph->sinks[i];
+        if (sink->kind != SAMBA_SINK_ASSIGN || sink->phase != SAMBA_BCKWD || samba_node_at(graph, sink->target)->op != SAMBA_OP_state)
+            continue;
+        const char *target = samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name);
+        if (strncmp(target, name, length) == 0 && strcmp(target + length, ending) == 0)
+            return sink->value;
+    }
     return SAMBA_NONE;
 }

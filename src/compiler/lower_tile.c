@@ -30,7 +30,8 @@ typedef struct lowering {
 static samba_status remember(lowering *l, samba_ref ref, samba_extent extent, int level, int reg)
 {
     SAMBA_TRY(l->e.status);
-    SAMBA_TRY(samba_grow(l->compiler->context, (void **)&l->values, sizeof(known), &l->value_capacity, l->value_count + 1));
+    l->e.status = samba_grow(l->compiler->context, (void **)&l->values, sizeof(known), &l->value_capacity, l->value_count + 1);
+    SAMBA_TRY(l->e.status); /* sticks: `value` can only answer -1 */
     l->values[l->value_count++] = (known){ref, extent, level, reg};
     return SAMBA_OK;
 }

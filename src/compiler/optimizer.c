@@ -3,7 +3,8 @@
  * Optimizers as graph: SGD and AdamW as torch.optim writes them, clipping by the global norm as torch.nn.utils.clip_grad_norm_.
  *
  * Scalars (bias corrections, products of hyperparameters) are computed in float64, as PyTorch computes them in Python, and cast
- * to the parameter's dtype where they meet it. State leaves start at zero; PyTorch's "first step copies the gradient" of a momentum buffer
+ * to the dtype of the update where they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small
+ * gradients have no squares. Parameters and state are rounded when they are stored. State leaves start at zero; PyTorch's "first step copies the gradient" of a momentum buffer
  * equals that except with dampening, which then counts steps.
  *
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
@@ -84,33 +85,48 @@ static void declare(samba_graph *g, const samba_optimizer *o, const char *name, 
     }
 }
 
-/* torch.optim.sgd._single_tensor_sgd */
-static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref p, samba_ref d)
+static samba_dtype dtype_of(const samba_graph *g, samba_ref ref) { return (samba_dtype)samba_node_at(g, ref)->dtype; }
+
+static samba_dtype update_dtype(samba_dtype dtype) { return dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype; }
+
+/* A parameter-like state leaf, as the update reads it and as it is stored. */
+static samba_ref held(samba_graph *g, samba_ref leaf) { return g->status == SAMBA_OK ? samba_emit_cast(g, leaf, update_dtype(dtype_of(g, leaf))) : SAMBA_NONE; }
+
+static void hold(samba_graph *g, samba_ref leaf, samba_ref value)
 {
-    samba_dtype dtype = (samba_dtype)samba_node_at(g, p)->dtype;
-    samba_dims shape = samba_node_at(g, p)->attrs->parameter.shape;
+    if (g->status == SAMBA_OK)
+        assign(g, leaf, samba_emit_cast(g, value, dtype_of(g, leaf)));
+}
+
+/* torch.optim.sgd._single_tensor_sgd. `d` and the result are of the update's dtype. */
+static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref leaf, samba_ref d)
+{
+    samba_dtype stored = dtype_of(g, leaf), dtype = update_dtype(stored);
+    samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
+    samba_ref p = held(g, leaf);
     d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
     if (o->momentum != 0) {
-        samba_ref buffer = state(g, name, "momentum_buffer", dtype, shape);
+        samba_ref buffer = state(g, name, "momentum_buffer", stored, shape);
         samba_ref momentum = samba_emit_cast(g, h->momentum, dtype), kept = d;
         if (o->dampening != 0) {
             samba_ref first = samba_emit2(g, SAMBA_OP_eq, h->step, samba_emit_constant(g, 0, SAMBA_FLOAT64));
             samba_ref share = samba_emit3(g, SAMBA_OP_where, first, samba_emit_constant(g, 1, SAMBA_FLOAT64), one_minus(g, h->dampening));
             kept = mul(g, d, samba_emit_cast(g, share, dtype));
         }
-        samba_ref next = add(g, mul(g, buffer, momentum), kept);
-        assign(g, buffer, next);
+        samba_ref next = add(g, mul(g, held(g, buffer), momentum), kept);
+        hold(g, buffer, next);
         d = o->nesterov ? add(g, d, mul(g, next, momentum)) : next;
     }
     return sub(g, p, mul(g, d, samba_emit_cast(g, h->lr, dtype)));
 }
 
 /* torch.optim.adam._single_tensor_adam with decoupled weight decay */
-static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref p, samba_ref d)
+static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref leaf, samba_ref d)
 {
-    samba_dtype dtype = (samba_dtype)samba_node_at(g, p)->dtype;
-    samba_dims shape = samba_node_at(g, p)->attrs->parameter.shape;
-    samba_ref m = state(g, name, "exp_avg", dtype, shape), v = state(g, name, "exp_avg_sq", dtype, shape);
+    samba_dtype stored = dtype_of(g, leaf), dtype = update_dtype(stored);
+    samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
+    samba_ref mean = state(g, name, "exp_avg", stored, shape), square = state(g, name, "exp_avg_sq", stored, shape);
+    samba_ref p = held(g, leaf), m = held(g, mean), v = held(g, square);
     samba_ref correction1 = one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta1, h->next_step));
     samba_ref correction2 = samba_emit1(g, SAMBA_OP_sqrt, one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta2, h->next_step)));
     samba_ref step_size = samba_emit_cast(g, divide(g, h->lr, correction1), dtype);
@@ -120,13 +136,13 @@ static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h,
 
     samba_ref next_m = add(g, m, mul(g, sub(g, d, m), share1));
     samba_ref next_v = add(g, mul(g, v, samba_emit_cast(g, h->beta2, dtype)), mul(g, mul(g, d, d), share2));
-    assign(g, m, next_m);
-    assign(g, v, next_v);
+    hold(g, mean, next_m);
+    hold(g, square, next_v);
     samba_ref second = next_v;
     if (o->amsgrad) {
-        samba_ref greatest = state(g, name, "max_exp_avg_sq", dtype, shape);
-        second = samba_emit2(g, SAMBA_OP_maximum, greatest, next_v);
-        assign(g, greatest, second);
+        samba_ref greatest = state(g, name, "max_exp_avg_sq", stored, shape);
+        second = samba_emit2(g, SAMBA_OP_maximum, held(g, greatest), next_v);
+        hold(g, greatest, second);
     }
     samba_ref root = mul(g, samba_emit1(g, SAMBA_OP_sqrt, second), scale);
     samba_ref denominator = add(g, root, samba_emit_cast(g, h->eps, dtype));
@@ -226,6 +242,7 @@ static samba_ref clipping(samba_graph *g, const samba_compile_options *options, 
             continue;
         int64_t dims[SAMBA_MAX_RANK];
         int rank = samba_node_at(g, d)->rank;
+        d = samba_emit_cast(g, d, update_dtype(dtype_of(g, d)));
         for (int j = 0; j < rank; j++)
             dims[j] = j;
         samba_ref squares = samba_emit_reduce(g, SAMBA_OP_sum, mul(g, d, d), rank, dims);
@@ -242,11 +259,12 @@ static samba_ref clipping(samba_graph *g, const samba_compile_options *options, 
 static samba_status update(samba_graph *g, const samba_optimizer *o, const hyper *h, samba_ref p, samba_ref d, samba_ref coefficient)
 {
     const char *name = samba_graph_name_at(g, samba_node_at(g, p)->attrs->parameter.name);
-    samba_dtype dtype = (samba_dtype)samba_node_at(g, p)->dtype;
+    samba_dtype dtype = update_dtype(dtype_of(g, p));
     g->scope = (uint32_t)samba_node_at(g, p)->attrs->parameter.name;
+    d = samba_emit_cast(g, d, dtype);
     if (coefficient != SAMBA_NONE)
         d = mul(g, d, samba_emit_cast(g, coefficient, dtype));
-    assign(g, p, o->kind == SAMBA_ADAMW ? adamw(g, o, h, name, p, d) : sgd(g, o, h, name, p, d));
+    hold(g, p, o->kind == SAMBA_ADAMW ? adamw(g, o, h, name, p, d) : sgd(g, o, h, name, p, d));
     return g->status;
 }
 

@@ -66,7 +66,7 @@ pef=out/logreg/logreg.pef
 does "compile to a file" "app.pef" "$logreg" compile -b=64 -mb=16 -p app.pef
 does "compile for inference" "logreg.pef" "$logreg" compile --inference --output-folder inf
 does "inspect" "BCKWD" "$sambaflow" inspect "$pef"
-does "inspect with stages" "linear.weight.grad" "$sambaflow" inspect -v "$pef"
+does "inspect with stages" "lin_layer.weight.grad" "$sambaflow" inspect -v "$pef"
 does "inspect the graph" "cross_entropy" "$sambaflow" inspect --graph "$pef"
 does "inspect as JSON" '"schedule"' "$sambaflow" inspect --json "$pef"
 does "version" "sambaflow 0." "$sambaflow" --version
@@ -83,8 +83,8 @@ does "train" "test accuracy" "$logreg" run -p "$pef" --data "$data" --num-iterat
 does "train with microbatches" "test accuracy" "$logreg" run -b 64 -mb 16 -p app.pef --data "$data" --num-iterations 5
 does "train to JSON" '"test_accuracy_percent"' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --json --save trained.safetensors
 does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/logreg.pef --data "$data" --load trained.safetensors
-does "compare with the reference" "linear.bias.grad" "$logreg" test -b 8
-does "compare AdamW with the reference" "linear.weight.exp_avg" "$logreg" test -b 8 --optimizer adamw --max-grad-norm 1
+does "compare with the reference" "lin_layer.bias.grad" "$logreg" test -b 8
+does "compare AdamW with the reference" "lin_layer.weight.exp_avg" "$logreg" test -b 8 --optimizer adamw --max-grad-norm 1
 
 # ---- usage ----
 refuses "no command" 64 "give a command" "$sambaflow"
@@ -149,7 +149,7 @@ refuses "unknown ISA in the environment" 1 "avx1024" env SAMBAFLOW_ISA=avx1024 "
 refuses "weights that are none" 1 "text.pef" "$sambaflow" run "$pef" --load text.pef
 "$lenet" compile >/dev/null 2>&1
 "$sambaflow" run out/lenet/lenet.pef --save lenet.safetensors >/dev/null 2>&1
-refuses "weights of another model" 1 "linear.weight" "$sambaflow" run "$pef" --load lenet.safetensors
+refuses "weights of another model" 1 "lin_layer.weight" "$sambaflow" run "$pef" --load lenet.safetensors
 refuses "app: PEF of another model" 1 "image" "$logreg" run -p out/lenet/lenet.pef --data "$data"
 refuses "app: another batch size" 1 "batch size 100" "$logreg" run -b 10 -p "$pef" --data "$data"
 refuses "app: other classes" 1 "another graph" "$logreg" run --num-classes 12 -p "$pef" --data "$data"

@@ -138,10 +138,11 @@ static void rule_adamw(rule *r, int number, double factor)
     }
 }
 
-static void compare(samba_session *session, const rule *r, const char *ending, const double *expected, double tolerance)
+static void compare(samba_session *session, samba_dtype dtype, const rule *r, const char *ending, const double *expected, double tolerance)
 {
     int64_t count;
-    double *given = get_doubles(session, r->name, ending, &count), worst = 0, scale = 1;
+    double *given = get_doubles(session, r->name, ending, &count), worst = 0;
+    double scale = dtype == SAMBA_FLOAT16 ? 0x1p-14 : 1e-30; /* below, float16 has fewer bits */
     assert_int_equal(count, r->count);
     for (int64_t i = 0; i < count; i++) {
         scale = fmax(scale, fabs(expected[i]));
@@ -152,8 +153,18 @@ static void compare(samba_session *session, const rule *r, const char *ending, c
         fail_msg("%s%s differs by %g from a value of up to %g", r->name, ending, worst, scale);
 }
 
+/* What is stored in half precision is rounded; everything between is not. */
+static void round_to(samba_dtype dtype, double *values, int64_t count)
+{
+    char bytes[8];
+    for (int64_t i = 0; i < count; i++) {
+        samba_store_double(dtype, bytes, values[i]);
+        values[i] = samba_load_double(dtype, bytes);
+    }
+}
+
 /* Rules follow a step that the session has taken; returns the clipping factor. */
-static double follow(samba_session *session, rule *rules, int count, int number, double max_norm, double tolerance)
+static double follow(samba_session *session, samba_dtype dtype, rule *rules, int count, int number, double max_norm, double tolerance)
 {
     for (int k = 0; k < count; k++) {
         int64_t numel;
@@ -168,15 +179,17 @@ static double follow(samba_session *session, rule *rules, int count, int number,
         else
             rule_adamw(r, number, factor);
         free(r->grad);
-        compare(session, r, "", r->p, tolerance);
+        for (int i = 0; i < 5; i++)
+            round_to(dtype, ((double *[]){r->p, r->buffer, r->m, r->v, r->greatest})[i], r->count);
+        compare(session, dtype, r, "", r->p, tolerance);
         if (r->optimizer->kind == SAMBA_SGD && r->optimizer->momentum != 0)
-            compare(session, r, ".momentum_buffer", r->buffer, tolerance);
+            compare(session, dtype, r, ".momentum_buffer", r->buffer, tolerance);
         if (r->optimizer->kind == SAMBA_ADAMW) {
-            compare(session, r, ".exp_avg", r->m, tolerance);
-            compare(session, r, ".exp_avg_sq", r->v, tolerance);
+            compare(session, dtype, r, ".exp_avg", r->m, tolerance);
+            compare(session, dtype, r, ".exp_avg_sq", r->v, tolerance);
         }
         if (r->optimizer->kind == SAMBA_ADAMW && r->optimizer->amsgrad)
-            compare(session, r, ".max_exp_avg_sq", r->greatest, tolerance);
+            compare(session, dtype, r, ".max_exp_avg_sq", r->greatest, tolerance);
     }
     return factor;
 }
@@ -217,7 +230,7 @@ static void check_case(const samba_optimizer *o, samba_dtype dtype, int threads,
     int clipped = 0;
     for (int number = 1; number <= STEPS; number++) {
         step(&t, number);
-        clipped += follow(t.session, rules, TRAINED, number, o->max_grad_norm, tolerance) < 1;
+        clipped += follow(t.session, dtype, rules, TRAINED, number, o->max_grad_norm, tolerance) < 1;
     }
     assert_true(o->max_grad_norm > 0 ? clipped > 0 && clipped < STEPS : clipped == 0); /* else the case tests nothing */
     if (o->kind == SAMBA_ADAMW || o->dampening > 0)
@@ -236,6 +249,8 @@ static void test_rule(void **state)
     const optimizer_case *c = *state;
     check_case(&c->optimizer, SAMBA_FLOAT64, 1, 1e-12);
     check_case(&c->optimizer, SAMBA_FLOAT32, 2, 1e-5);
+    check_case(&c->optimizer, SAMBA_BFLOAT16, 2, 0x1p-6);
+    check_case(&c->optimizer, SAMBA_FLOAT16, 1, 0x1p-9);
 }
 
 /* ---- several optimizers ---- */
@@ -275,7 +290,7 @@ static void test_groups(void **unused)
             t.run.hyperparameter_count = 0, t.run.hyperparameters = NULL;
         }
         step(&t, number);
-        clipped += follow(t.session, rules, count, number, o[0].max_grad_norm, 1e-12) < 1;
+        clipped += follow(t.session, SAMBA_FLOAT64, rules, count, number, o[0].max_grad_norm, 1e-12) < 1;
     }
     assert_true(clipped > 0);
     assert_true(get_hyper(t.session, "small.lr") == 0.04 && get_hyper(t.session, "large.lr") == 0.008);
@@ -304,7 +319,7 @@ static void test_rest(void **unused)
         rules[k] = rule_new(t.session, trained[k], &o[strstr(trained[k], ".bias") == NULL]);
     for (int number = 1; number <= 3; number++) {
         step(&t, number);
-        follow(t.session, rules, TRAINED, number, 0, 1e-12);
+        follow(t.session, SAMBA_FLOAT64, rules, TRAINED, number, 0, 1e-12);
     }
     assert_true(get_hyper(t.session, "head.lr") == 0.01 && get_hyper(t.session, "optim1.lr") == 0.002);
     assert_true(get_scalar(t.session, "head.step") == 3 && get_scalar(t.session, "optim1.step") == 3);
@@ -330,7 +345,7 @@ static void test_given_stays(void **unused)
         o.lr = number >= 4 ? 0.03 : o.lr, o.beta1 = number >= 5 ? 0.7 : o.beta1, o.beta2 = number >= 6 ? 0.9 : o.beta2;
         o.eps = number >= 7 ? 0.01 : o.eps, o.weight_decay = number >= 8 ? 0.4 : o.weight_decay;
         step(&t, number);
-        follow(t.session, rules, TRAINED, number, 0, 1e-12);
+        follow(t.session, SAMBA_FLOAT64, rules, TRAINED, number, 0, 1e-12);
     }
     size_t size, size_after;
     char *before = snapshot(t.session, COMPUTED, &size);

@@ -318,6 +318,52 @@ static void test_wrong_moment(void **unused)
     batch_free(&b);
 }
 
+/* GRADNORM and OPT take gradients from where the caller can set them, and backward starts from "loss.grad". */
+static void test_given_gradients(void **unused)
+{
+    (void)unused;
+    batch b = batch_new(SAMPLES), other = batch_new(SAMPLES);
+    need(samba_fill_normal(other.inputs[0], 31, 0, 1));
+    samba_session *a = classifier_new(&plain, &b, 1, 2, 4), *c = classifier_new(&plain, &b, 1, 2, 4);
+    for (int i = 0; i < 2; i++) {
+        need(samba_session_set(a, b.inputs[i]));
+        need(samba_session_set(c, other.inputs[i]));
+    }
+    need(run_types(a, TYPES("FWD", "BCKWD")));
+    need(run_types(c, TYPES("FWD", "BCKWD")));
+    for (int t = 0; t < samba_session_tensor_count(a); t++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(a, t, &info));
+        if (info.kind != SAMBA_KIND_GRADIENT)
+            continue;
+        samba_tensor *grad = get(a, info.name);
+        need(samba_session_set(c, grad));
+        samba_tensor_free(grad);
+    }
+    need(run_types(a, TYPES("GRADNORM", "OPT")));
+    need(run_types(c, TYPES("GRADNORM", "OPT")));
+    assert_same_bits(a, c, LEARNED | 1u << SAMBA_KIND_GRADIENT);
+
+    samba_tensor *start = tensor("loss.grad", SAMBA_FLOAT32, 0, NULL);
+    for (int i = 0; i < 2; i++) /* from the same weights and inputs */
+        need(samba_session_set(c, b.inputs[i]));
+    *(float *)samba_tensor_data(start) = 4;
+    need(samba_session_set(c, start));
+    need(run_types(a, TYPES("FWD", "BCKWD")));
+    need(run_types(c, TYPES("FWD", "BCKWD")));
+    int64_t count;
+    double *once = get_doubles(a, "fc1.weight", ".grad", &count), *four = get_doubles(c, "fc1.weight", ".grad", &count);
+    for (int64_t i = 0; i < count; i++)
+        assert_true(four[i] == 4 * once[i]); /* a power of two rounds nothing */
+    free(once);
+    free(four);
+    samba_tensor_free(start);
+    samba_session_free(a);
+    samba_session_free(c);
+    batch_free(&b);
+    batch_free(&other);
+}
+
 /* An inference PEF has FWD alone, and no gradients. */
 static void test_inference(void **unused)
 {
@@ -646,7 +692,7 @@ int main(void)
         cmocka_unit_test(test_wrong_moment), cmocka_unit_test(test_inference),       cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_not_training), cmocka_unit_test(test_repeats),         cmocka_unit_test(test_initial_weights),
         cmocka_unit_test(test_same_pef),     cmocka_unit_test(test_resume),          cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_wrong_label),
+        cmocka_unit_test(test_wrong_label),  cmocka_unit_test(test_given_gradients),
     };
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

@@ -202,7 +202,7 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     double pack = packed ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
     double block = (double)(source->own.width * source->inner.width);
     double plane = (double)source->plane_bytes / (double)source->element_size * 0.15;
-    return pack + plane / block + (double)source->memory_size / 25.0 * (source->plane_bytes ? 0.1 : 1.0);
+    return pack + plane / block + (double)source->memory_size / 50.0 * (source->plane_bytes ? 0.1 : 1.0);
 }
 
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
@@ -222,6 +222,10 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
         if (block_cols <= lanes)
             unit *= plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm ? 1.1 : 1.4;
+        /* Many rows in work at once that lie a multiple of 4096 bytes apart fall on one cache set. */
+        if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 && block_cols <= 2 * lanes &&
+            plan->row.own.width > 8)
+            unit *= 1.6;
         /* A block's k rows far apart in memory fall on few cache sets, and each is a page of its own. */
         if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && plan->vector_ld * plan->vector.element_size >= 2048)
             unit *= 1.05 + 0.1 * (row_blocks > 2 ? 1.0 : 0.0);
