@@ -4,8 +4,8 @@
  *
  * Scalars (bias corrections, products of hyperparameters) are computed in float64, as PyTorch computes them in Python, and cast
  * to the dtype of the update where they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small
- * gradients have no squares. Parameters and state are rounded when they are stored. State leaves start at zero; PyTorch's "first step copies the gradient" of a momentum buffer
- * equals that except with dampening, which then counts steps.
+ * gradients have no squares. Parameters and state are rounded when they are stored. State leaves start at zero; PyTorch's "first step
+ * copies the gradient" of a momentum buffer equals that except with dampening, which then counts steps.
  *
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -90,7 +90,10 @@ static samba_dtype dtype_of(const samba_graph *g, samba_ref ref) { return (samba
 static samba_dtype update_dtype(samba_dtype dtype) { return dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype; }
 
 /* A parameter-like state leaf, as the update reads it and as it is stored. */
-static samba_ref held(samba_graph *g, samba_ref leaf) { return g->status == SAMBA_OK ? samba_emit_cast(g, leaf, update_dtype(dtype_of(g, leaf))) : SAMBA_NONE; }
+static samba_ref held(samba_graph *g, samba_ref leaf)
+{
+    return g->status == SAMBA_OK ? samba_emit_cast(g, leaf, update_dtype(dtype_of(g, leaf))) : SAMBA_NONE;
+}
 
 static void hold(samba_graph *g, samba_ref leaf, samba_ref value)
 {

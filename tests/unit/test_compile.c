@@ -180,6 +180,8 @@ static void pools(samba_graph *g, const void *o)
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(11)));
     samba_value a = samba_max_pool2d(x, SHAPE(2, 2), NULL);
     samba_value b = samba_max_pool2d(x, SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 2}, true, false});
+    samba_output(g, "d", samba_max_pool2d(x, SHAPE(2, 2), &(samba_pool2d_options){.ceil_mode = true}));
+    samba_output(g, "e", samba_avg_pool2d(x, SHAPE(2, 2), &(samba_pool2d_options){.ceil_mode = true}));
     samba_value c = samba_avg_pool2d(x, SHAPE(3, 2), &(samba_pool2d_options){{2, 2}, {1, 1}, {0, 0}, true, true});
     samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c);
     samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);

@@ -536,8 +536,8 @@ static void wide(samba_graph *g, const void *options) /* parameters of more than
 {
     (void)options;
     samba_value x = samba_linear(samba_input(g, "x"), "fc", 501);
-    x = samba_linear(samba_add(x, samba_parameter(g, "n", SAMBA_FLOAT32, 2, SHAPE(131, 501), (samba_initializer){SAMBA_INIT_NORMAL, 1, 2})), "out", 3);
-    samba_loss(g, "loss", samba_mean(x, 0, NULL, false));
+    samba_value n = samba_parameter(g, "n", SAMBA_FLOAT32, 2, SHAPE(131, 501), (samba_initializer){SAMBA_INIT_NORMAL, 1, 2});
+    samba_loss(g, "loss", samba_mean(samba_linear(samba_add(x, n), "out", 3), 0, NULL, false));
 }
 
 static void test_initial_weights(void **unused)

@@ -157,7 +157,7 @@ static bool is_viewable(const samba_source *source, int64_t *reach)
     return extent <= 2 * axis->count;
 }
 
-static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool copied)
+static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool vector_copied, bool row_copied)
 {
     samba_source *row = &plan->row, *vector = &plan->vector;
     int64_t reach, depth = row->inner.width;
@@ -169,11 +169,11 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
         plan->sums_ld = vector->own.width;
         return fits && !integer;
     }
-    plan->vector_packed = integer || copied || !is_viewable(vector, &reach);
+    plan->vector_packed = integer || vector_copied || !is_viewable(vector, &reach);
     if (!plan->vector_packed && !is_even(&vector->own_axis) && problem->contract.whole_rows && !plan->swapped && vector->own.blocks > 1)
         plan->vector_packed = true; /* blocks with gaps cannot stand side by side */
     plan->view = !plan->vector_packed && !is_even(&vector->own_axis);
-    plan->row_packed = integer || !row_even;
+    plan->row_packed = integer || row_copied || !row_even;
     if (!plan->row_packed && is_even(&row->inner_axis) && row->inner_axis.stride != 1 && row->own_axis.stride != 1 && depth > 1 &&
         row->own_axis.count > 1)
         plan->row_packed = true; /* neither side contiguous: each element would fetch a cache line */
@@ -226,6 +226,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 && block_cols <= 2 * lanes &&
             plan->row.own.width > 8)
             unit *= 1.6;
+        if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= 2048)
+            unit *= 1.2;
         /* A block's k rows far apart in memory fall on few cache sets, and each is a page of its own. */
         if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && plan->vector_ld * plan->vector.element_size >= 2048)
             unit *= 1.05 + 0.1 * (row_blocks > 2 ? 1.0 : 0.0);
@@ -287,10 +289,10 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     best->cost = -1;
-    for (int way = 0; way < 5; way++) /* straight, swapped; with the vector side copied though it could be read in place; dot */
+    for (int way = 0; way < 9; way++) /* bits: swapped; vector side, row side packed though they might be read in place. 8: dot */
         for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
             for (int j = 0; j < SAMBA_COUNT(vector_targets); j++) {
-                bool swapped = way % 2 == 1, dot = way == 4;
+                bool swapped = way % 2 == 1, dot = way == 8;
                 plan = (samba_contract_plan){.swapped = swapped};
                 init_source(problem, swapped, &plan.row);
                 init_source(problem, !swapped, &plan.vector);
@@ -299,7 +301,7 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                 samba_split_init(&plan.vector.own, swapped ? contract->m_rank : contract->n_rank, swapped ? contract->m : contract->n,
                                  vector_targets[j], lanes_of(problem));
                 describe_sources(problem, &plan, dot);
-                if (describe_ways(problem, &plan, dot, way >= 2))
+                if (describe_ways(problem, &plan, dot, way & 2, way & 4))
                     try_groups(problem, &plan, best);
             }
 }

@@ -340,7 +340,8 @@ typedef enum pack_way { BY_COPY, BY_TRANSPOSE, BY_GATHER } pack_way;
 static pack_way choose_way(const samba_source *source, const samba_axis *rows, const samba_axis *cols, double *cost)
 {
     double row_run = (double)rows->run, col_run = (double)cols->run, squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
-    double copy = cols->stride == 1 || cols->run == 1 ? 0.08 + 1.5 / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
+    double far = rows->stride * source->memory_size >= 1024 && !source->plane_bytes ? 0.2 : 0.08;
+    double copy = cols->stride == 1 || cols->run == 1 ? far + 1.5 / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
     if (rows->stride == 1 && rows->run > 1 && cols->run > 1)
         transpose = (38.0 * squares + 2.0) / (row_run * col_run);
     pack_way way = copy <= transpose && copy <= gather ? BY_COPY : transpose <= gather ? BY_TRANSPOSE : BY_GATHER;
@@ -358,10 +359,15 @@ double samba_pack_cost(const samba_source *source, const samba_axis *rows, const
 static void pack_copy(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
                       int64_t col_count, char *d, int64_t ldd)
 {
+    enum { AHEAD = 8 };
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
+    int64_t ahead_bytes = rows->stride * from_size >= 1024 && cols->run >= col_count ? col_count * from_size : 0;
     for (int64_t i = 0; i < row_count; i++) {
         const char *row = at + rows->offset[i] * from_size;
         char *to = d + i * ldd * size;
+        if (i + AHEAD < row_count) /* rows far apart are new to the caches and their prefetchers */
+            for (int64_t j = 0; j < ahead_bytes; j += 64)
+                __builtin_prefetch(at + rows->offset[i + AHEAD] * from_size + j);
         for (int64_t j = 0; j < col_count; j += cols->run) {
             int64_t n = col_count - j < cols->run ? col_count - j : cols->run;
             if (source->native)

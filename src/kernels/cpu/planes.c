@@ -15,7 +15,7 @@ static int64_t row_start(const samba_pool *p, int64_t oi, int64_t ky, int64_t kx
 static bool is_2x2(const samba_pool *p)
 {
     return p->kernel[0] == 2 && p->kernel[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 && p->padding[0] == 0 &&
-           p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1;
+           p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1 && 2 * p->oh <= p->h && 2 * p->ow <= p->w;
 }
 
 #define T float

@@ -17,23 +17,34 @@ static samba_pool_range inside(int64_t start, int64_t step, int64_t limit, int64
     return r;
 }
 
+/* What an average divides by along one dim: places of the window inside the plane or, with padding counted, inside the padded plane
+ * (a window that ceil_mode lets reach beyond even that is cut there, as torch.nn.functional.avg_pool2d does). */
+static double counted(const samba_pool *p, int dim, int64_t o, int64_t size)
+{
+    int64_t start = o * p->stride[dim] - p->padding[dim];
+    samba_pool_range k = p->count_include_pad ? inside(start + p->padding[dim], 1, size + 2 * p->padding[dim], p->kernel[dim])
+                                              : inside(start, p->dilation[dim], size, p->kernel[dim]);
+    return (double)(k.end - k.begin);
+}
+
 /* Parts of windows inside the plane, counted once. */
 static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p, samba_pool_plan *plan)
 {
     samba_pool_range *rows = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *rows);
     samba_pool_range *columns = samba_arena_alloc(prepare->arena, (size_t)p->kernel[1] * sizeof *columns);
     double *widths = samba_arena_alloc(prepare->arena, (size_t)p->ow * sizeof *widths);
-    if (!rows || !columns || !widths)
+    double *heights = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *heights);
+    if (!rows || !columns || !widths || !heights)
         return SAMBA_ERROR_MEMORY;
-    for (int64_t oi = 0; oi < p->oh; oi++)
+    for (int64_t oi = 0; oi < p->oh; oi++) {
         rows[oi] = inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
+        heights[oi] = counted(p, 0, oi, p->h);
+    }
     for (int64_t kx = 0; kx < p->kernel[1]; kx++)
         columns[kx] = inside(kx * p->dilation[1] - p->padding[1], p->stride[1], p->w, p->ow);
-    for (int64_t oj = 0; oj < p->ow; oj++) {
-        samba_pool_range kx = inside(oj * p->stride[1] - p->padding[1], p->dilation[1], p->w, p->kernel[1]);
-        widths[oj] = (double)(p->count_include_pad ? p->kernel[1] : kx.end - kx.begin);
-    }
-    *plan = (samba_pool_plan){*p, rows, columns, widths};
+    for (int64_t oj = 0; oj < p->ow; oj++)
+        widths[oj] = counted(p, 1, oj, p->w);
+    *plan = (samba_pool_plan){*p, rows, columns, widths, heights};
     return SAMBA_OK;
 }
 

@@ -14,7 +14,7 @@ struct samba_pool_plan {
     samba_pool pool;
     const samba_pool_range *rows;    /* [oh] places ky of the window that are inside the plane */
     const samba_pool_range *columns; /* [kernel[1]] result columns whose element kx is inside the plane */
-    const double *widths;            /* [ow] average: columns that count */
+    const double *widths, *heights;  /* [ow], [oh] average: columns and rows that count */
 };
 
 #endif

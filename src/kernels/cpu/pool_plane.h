@@ -95,12 +95,6 @@ static void NAME(max_gradient_2x2)(const samba_pool *p, const T *x, const T *dy,
     memset(dx + 2 * p->oh * w, 0, (size_t)((p->h - 2 * p->oh) * w) * sizeof *dx);
 }
 
-/* height: rows of the window that count for result row oi */
-static T NAME(height)(const samba_pool_plan *plan, int64_t oi)
-{
-    return (T)(plan->pool.count_include_pad ? plan->pool.kernel[0] : plan->rows[oi].end - plan->rows[oi].begin);
-}
-
 static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y)
 {
     const samba_pool *p = &plan->pool;
@@ -114,7 +108,7 @@ static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y)
                 for (int64_t oj = plan->columns[kx].begin; oj < end; oj++)
                     y[oj] += x[start + oj * step];
             }
-        T height = NAME(height)(plan, oi);
+        T height = (T)plan->heights[oi];
         SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++)
             y[oj] /= height * (T)plan->widths[oj];
@@ -127,7 +121,7 @@ static void NAME(average_gradient)(const samba_pool_plan *plan, const T *dy, T *
     int64_t step = p->stride[1];
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        T height = NAME(height)(plan, oi);
+        T height = (T)plan->heights[oi];
         SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++)
             share[oj] = dy[oj] / (height * (T)plan->widths[oj]);
