@@ -130,7 +130,7 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
 void samba_app_free_tensors(int count, samba_tensor **tensors);
 /* A new folder "<beside>.XXXXXX", and its end with the two files that compiling leaves there. */
 samba_status samba_app_temporary(samba_context *context, const char *beside, samba_text *folder);
-void samba_app_remove_temporary(samba_context *context, const char *folder, const char *pef_name);
+void samba_app_remove_temporary(const char *folder, const char *pef_name);
 
 /* app/check.c */
 const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_kind kind, const char *name);

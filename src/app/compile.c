@@ -75,19 +75,16 @@ samba_status samba_app_temporary(samba_context *context, const char *beside, sam
     return SAMBA_OK;
 }
 
-void samba_app_remove_temporary(samba_context *context, const char *folder, const char *pef_name)
+void samba_app_remove_temporary(const char *folder, const char *pef_name)
 {
-    const char *const files[] = {"/%s.pef", "/%s.pef.log", ""};
-    for (int i = 0; i < SAMBA_COUNT(files); i++) {
-        char file[256];
-        snprintf(file, sizeof file, files[i], pef_name);
-        samba_text path;
-        samba_text_init(&path, context);
-        samba_text_add(&path, "%s/%s%s", folder, pef_name, file);
-        if (path.status == SAMBA_OK)
-            remove(path.data); /* not there after a failure, which has its own message */
-        samba_text_clear(&path);
+    static const char *const endings[] = {".pef", ".pef.log"};
+    char path[4096]; /* no allocation: this cleans up after a lack of memory too */
+    for (int i = 0; i < SAMBA_COUNT(endings); i++) {
+        snprintf(path, sizeof path, "%s/%s/%s%s", folder, pef_name, pef_name, endings[i]);
+        remove(path); /* not there after a failure, which has its own message */
     }
+    snprintf(path, sizeof path, "%s/%s", folder, pef_name);
+    rmdir(path);
     rmdir(folder);
 }
 
@@ -117,7 +114,7 @@ static samba_status compile_to_file(const samba_app_run *run, samba_compile_opti
         status = move(run->context, path, target);
     if (status == SAMBA_OK)
         status = move(run->context, from.data, to.data);
-    samba_app_remove_temporary(run->context, folder.data, options->name);
+    samba_app_remove_temporary(folder.data, options->name);
     samba_text_clear(&folder);
     samba_text_clear(&from);
     samba_text_clear(&to);

@@ -14,53 +14,42 @@ typedef struct digit_files {
 static const digit_files mnist_train = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
 static const digit_files mnist_test = {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 static const digit_files one_pair = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte"};
+enum { PATH_SIZE = 4096 };
 #define MNIST_MEAN 0.1307
 #define MNIST_DEVIATION 0.3081
 
 /* folder/name or folder/name.gz, whichever is there; false when neither is */
-static bool find_file(const char *folder, const char *name, samba_text *path)
+static bool find_file(const char *folder, const char *name, char path[PATH_SIZE])
 {
     static const char *const endings[] = {"", ".gz"};
     for (int i = 0; i < SAMBA_COUNT(endings); i++) {
-        samba_text_clear(path);
-        samba_text_add(path, "%s/%s%s", folder, name, endings[i]);
-        if (path->status != SAMBA_OK || access(path->data, F_OK) == 0)
-            return path->status == SAMBA_OK;
+        int length = snprintf(path, PATH_SIZE, "%s/%s%s", folder, name, endings[i]);
+        if (length < PATH_SIZE && access(path, F_OK) == 0)
+            return true;
     }
     return false;
 }
 
-static bool has_pair(samba_context *context, const char *folder, const digit_files *files)
+static bool has_pair(const char *folder, const digit_files *files)
 {
-    samba_text path;
-    samba_text_init(&path, context);
-    bool found = find_file(folder, files->images, &path) && find_file(folder, files->labels, &path);
-    samba_text_clear(&path);
-    return found;
+    char path[PATH_SIZE];
+    return find_file(folder, files->images, path) && find_file(folder, files->labels, path);
 }
 
 typedef struct pair {
-    char images_path[1024], labels_path[1024];
+    char images_path[PATH_SIZE], labels_path[PATH_SIZE];
     samba_tensor *images, *labels;
     int64_t count;
 } pair;
 
-static samba_status read_file(samba_context *context, const char *folder, const char *name, int rank, char *shown, size_t shown_size,
-                              samba_tensor **tensor)
+static samba_status read_file(samba_context *context, const char *folder, const char *name, int rank, char path[PATH_SIZE], samba_tensor **tensor)
 {
-    samba_text path;
-    samba_text_init(&path, context);
-    find_file(folder, name, &path);
-    samba_status status = path.status;
-    if (status == SAMBA_OK) {
-        snprintf(shown, shown_size, "%s", path.data);
-        status = samba_idx_read(context, path.data, tensor);
-    }
-    if (status == SAMBA_OK && (samba_tensor_dtype(*tensor) != SAMBA_UINT8 || samba_tensor_rank(*tensor) != rank))
-        status = samba_fail(context, SAMBA_ERROR_FORMAT, "%s: expected an IDX file of unsigned bytes with %d dims, found %s with %d", path.data,
-                            rank, samba_dtype_name(samba_tensor_dtype(*tensor)), samba_tensor_rank(*tensor));
-    samba_text_clear(&path);
-    return status;
+    find_file(folder, name, path);
+    SAMBA_TRY(samba_idx_read(context, path, tensor));
+    if (samba_tensor_dtype(*tensor) != SAMBA_UINT8 || samba_tensor_rank(*tensor) != rank)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: expected an IDX file of unsigned bytes with %d dims, found %s with %d", path, rank,
+                          samba_dtype_name(samba_tensor_dtype(*tensor)), samba_tensor_rank(*tensor));
+    return SAMBA_OK;
 }
 
 static void close_pair(pair *p)
@@ -72,8 +61,8 @@ static void close_pair(pair *p)
 
 static samba_status open_pair(samba_context *context, const char *folder, const digit_files *files, pair *p)
 {
-    SAMBA_TRY(read_file(context, folder, files->images, 3, p->images_path, sizeof p->images_path, &p->images));
-    SAMBA_TRY(read_file(context, folder, files->labels, 1, p->labels_path, sizeof p->labels_path, &p->labels));
+    SAMBA_TRY(read_file(context, folder, files->images, 3, p->images_path, &p->images));
+    SAMBA_TRY(read_file(context, folder, files->labels, 1, p->labels_path, &p->labels));
     p->count = samba_tensor_shape(p->images)[0];
     if (samba_tensor_shape(p->labels)[0] != p->count)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has %lld labels but %s has %lld images: they must be as many", p->labels_path,
@@ -140,8 +129,8 @@ samba_status samba_app_digits(samba_context *context, const char *folder, int in
     if (input_count != 2 || strcmp(inputs[0].name, "image") != 0 || inputs[0].dtype != SAMBA_FLOAT32 || strcmp(inputs[1].name, "label") != 0 ||
         inputs[1].dtype != SAMBA_INT64)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "digits feed the inputs 'image' (float32) and 'label' (int64), in this order");
-    bool mnist = has_pair(context, folder, &mnist_train) && has_pair(context, folder, &mnist_test);
-    if (!mnist && !has_pair(context, folder, &one_pair))
+    bool mnist = has_pair(folder, &mnist_train) && has_pair(folder, &mnist_test);
+    if (!mnist && !has_pair(folder, &one_pair))
         return samba_fail(context, SAMBA_ERROR_FILE, "no digits in '%s': expected %s and %s, or MNIST's four files %s ..., each with or without .gz; "
                           "--data FOLDER says where they are", folder, one_pair.images, one_pair.labels, mnist_train.images);
     pair train = {0}, test = {0};

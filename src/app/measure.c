@@ -10,6 +10,13 @@
 
 samba_measure_options samba_measure_defaults(void) { return (samba_measure_options){.struct_size = sizeof(samba_measure_options), .iterations = 100}; }
 
+static samba_status check_options(samba_context *context, const samba_measure_options *options)
+{
+    if (options->struct_size != sizeof *options)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "measure: options must start from samba_measure_defaults() of this version's header");
+    return SAMBA_OK;
+}
+
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -80,6 +87,7 @@ static samba_status time_steps(samba_session *session, const samba_run_options *
 samba_status samba_measure_performance(samba_context *context, samba_session *session, const samba_measure_options *options,
                                        samba_performance *performance)
 {
+    SAMBA_TRY(check_options(context, options));
     int64_t iterations = iterations_of(options);
     samba_performance p = {.threads = samba_session_threads(session), .iterations = iterations, .batch_size = options->batch_size};
     if (p.batch_size == 0 && options->input_count > 0 && samba_tensor_rank(options->inputs[0]) > 0)
@@ -146,6 +154,7 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
 samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
                                     samba_section_time *times)
 {
+    SAMBA_TRY(check_options(context, options));
     int count = samba_session_section_count(session);
     int64_t iterations = iterations_of(options), cells;
     for (int i = 0; i < count; i++) {

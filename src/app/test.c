@@ -74,14 +74,14 @@ static samba_status compile(tester *t)
         samba_app_free_tensors(options.input_count, inputs);
     }
     if (status == SAMBA_OK && !t->text)
-        status = samba_fail(t->context, SAMBA_ERROR_INTERNAL, "the compiler showed no graph to compare with");
+        status = SAMBA_ERROR_MEMORY; /* of keep */
     if (status == SAMBA_OK)
         status = samba_pef_read(t->context, path, &t->plan);
     if (status == SAMBA_OK) {
         samba_session_options session = samba_app_session_options(t->run->arguments);
         status = samba_session_new(t->context, path, &session, &t->session);
     }
-    samba_app_remove_temporary(t->context, folder.data, t->run->arguments->app->name);
+    samba_app_remove_temporary(folder.data, t->run->arguments->app->name);
     samba_text_clear(&folder);
     return status;
 }
@@ -268,9 +268,23 @@ static samba_status step_and_compare(tester *t)
     return compare_all(t);
 }
 
-static samba_status report(tester *t, int failed)
+static samba_status report_json(tester *t, int failed)
 {
     json_t *list = json_array();
+    for (int i = 0; i < t->comparison_count; i++) {
+        const comparison *c = &t->comparisons[i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:b}", "name", c->name, "after", samba_phase_names[c->phase],
+                                              "elements", (json_int_t)c->count, "max_abs_error", samba_json_number(c->error), "max_rel_error",
+                                              samba_json_number(c->relative), "tolerance", samba_json_number(c->allowed), "ok", c->ok));
+    }
+    return samba_json_print(t->context,
+                            json_pack("{s:s, s:s, s:i, s:i, s:o}", "command", "test", "isa", samba_session_isa(t->session), "threads",
+                                      samba_session_threads(t->session), "failed", failed, "tensors", list),
+                            stdout);
+}
+
+static samba_status report(tester *t, int failed)
+{
     samba_table table;
     samba_table_init(&table, t->context, "llrrrrl");
     samba_table_row(&table, "tensor\tafter\telements\tmax abs error\tmax rel error\ttolerance\t");
@@ -278,16 +292,7 @@ static samba_status report(tester *t, int failed)
         const comparison *c = &t->comparisons[i];
         samba_table_row(&table, "%s\t%s\t%lld\t%.2e\t%.2e\t%.2e\t%s", c->name, samba_phase_names[c->phase], (long long)c->count, c->error,
                         c->relative, c->allowed, c->ok ? "ok" : "FAIL");
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:b}", "name", c->name, "after", samba_phase_names[c->phase],
-                                              "elements", (json_int_t)c->count, "max_abs_error", samba_json_number(c->error), "max_rel_error",
-                                              samba_json_number(c->relative), "tolerance", samba_json_number(c->allowed), "ok", c->ok));
     }
-    if (t->run->arguments->json) {
-        samba_text_clear(&table.text);
-        return samba_json_print(t->context, json_pack("{s:s, s:s, s:i, s:o}", "command", "test", "isa", samba_session_isa(t->session), "failed",
-                                                      failed, "tensors", list), stdout);
-    }
-    json_decref(list);
     SAMBA_TRY(samba_table_print(&table, stdout, ""));
     if (!failed)
         printf("\nall %d tensors agree with the reference kernels\n", t->comparison_count);
@@ -303,7 +308,7 @@ static samba_status test(tester *t)
     int failed = 0;
     for (int i = 0; i < t->comparison_count; i++)
         failed += !t->comparisons[i].ok;
-    SAMBA_TRY(report(t, failed));
+    SAMBA_TRY(t->run->arguments->json ? report_json(t, failed) : report(t, failed));
     if (failed)
         return samba_fail(t->context, SAMBA_ERROR_INTERNAL, "%d of %d tensors differ from the reference kernels by more than their tolerance", failed,
                           t->comparison_count);

@@ -111,6 +111,8 @@ static void take_warnings(runner *r)
     }
 }
 
+static int64_t runs_of(const samba_cli_arguments *arguments) { return arguments->num_iterations ? arguments->num_iterations : 1; }
+
 static samba_status run_all(runner *r)
 {
     const samba_cli_arguments *a = r->arguments;
@@ -127,7 +129,7 @@ static samba_status run_all(runner *r)
     run.section_id_count = a->id_count;
     run.section_ids = a->ids;
     double start = samba_seconds();
-    for (int64_t i = 0; i < (a->num_iterations ? a->num_iterations : 1); i++) {
+    for (int64_t i = 0; i < runs_of(a); i++) {
         SAMBA_TRY(samba_run(r->session, &run));
         take_warnings(r);
     }
@@ -164,11 +166,28 @@ static summary sum_up(const samba_tensor *tensor)
     return s;
 }
 
-static samba_status report(runner *r)
+static samba_status report_json(const runner *r)
 {
-    const samba_cli_arguments *a = r->arguments;
-    int64_t runs = a->num_iterations ? a->num_iterations : 1;
     json_t *list = json_array();
+    for (int i = 0; i < r->output_count; i++) {
+        const samba_tensor *tensor = r->outputs[i];
+        summary s = sum_up(tensor);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", samba_tensor_name(tensor), "dtype",
+                                              samba_dtype_name(samba_tensor_dtype(tensor)), "shape",
+                                              samba_json_shape(samba_tensor_rank(tensor), samba_tensor_shape(tensor)), "min",
+                                              samba_json_number(s.low), "mean", samba_json_number(s.mean), "max", samba_json_number(s.high)));
+    }
+    return samba_json_print(r->context,
+                            json_pack("{s:s, s:s, s:s, s:i, s:I, s:o, s:o, s:O}", "command", "run", "pef", r->arguments->pef, "isa",
+                                      samba_session_isa(r->session), "threads", samba_session_threads(r->session), "iterations",
+                                      (json_int_t)runs_of(r->arguments), "seconds", samba_json_number(r->seconds), "outputs", list, "warnings",
+                                      r->warnings),
+                            stdout);
+}
+
+static samba_status report(const runner *r)
+{
+    int64_t runs = runs_of(r->arguments);
     samba_table table;
     samba_table_init(&table, r->context, "lllrrr");
     samba_table_row(&table, "output\tdtype\tshape\tmin\tmean\tmax");
@@ -176,22 +195,9 @@ static samba_status report(runner *r)
         const samba_tensor *tensor = r->outputs[i];
         summary s = sum_up(tensor);
         char shape[SAMBA_SHAPE_TEXT];
-        const char *dtype = samba_dtype_name(samba_tensor_dtype(tensor));
-        samba_table_row(&table, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g", samba_tensor_name(tensor), dtype,
+        samba_table_row(&table, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g", samba_tensor_name(tensor), samba_dtype_name(samba_tensor_dtype(tensor)),
                         samba_shape_format(samba_tensor_rank(tensor), samba_tensor_shape(tensor), shape, sizeof shape), s.low, s.mean, s.high);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", samba_tensor_name(tensor), "dtype", dtype, "shape",
-                                              samba_json_shape(samba_tensor_rank(tensor), samba_tensor_shape(tensor)), "min",
-                                              samba_json_number(s.low), "mean", samba_json_number(s.mean), "max", samba_json_number(s.high)));
     }
-    if (a->json) {
-        samba_text_clear(&table.text);
-        return samba_json_print(r->context,
-                                json_pack("{s:s, s:s, s:s, s:i, s:I, s:o, s:o, s:O}", "command", "run", "pef", a->pef, "isa",
-                                          samba_session_isa(r->session), "threads", samba_session_threads(r->session), "iterations",
-                                          (json_int_t)runs, "seconds", samba_json_number(r->seconds), "outputs", list, "warnings", r->warnings),
-                                stdout);
-    }
-    json_decref(list);
     SAMBA_TRY(samba_table_print(&table, stdout, ""));
     char time[SAMBA_CELL];
     printf("\n%lld runs, %s each (%d threads, %s)\n", (long long)runs, samba_text_ms(time, 1e3 * r->seconds / (double)runs),
@@ -209,7 +215,7 @@ static samba_status work(runner *r)
         SAMBA_TRY(samba_session_load(r->session, r->arguments->load));
     SAMBA_TRY(run_all(r));
     SAMBA_TRY(write_outputs(r));
-    return report(r);
+    return r->arguments->json ? report_json(r) : report(r);
 }
 
 samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments)

@@ -56,15 +56,21 @@ int samba_emitter_add(samba_emitter *e, samba_tile op, samba_register_class clas
     return d;
 }
 
+/* Strides that stay 0 however the domain is viewed, an empty one too, for which views have strides of their own. */
+static bool same_everywhere(const samba_emitter *e, const int64_t *strides)
+{
+    bool same = true;
+    for (int i = 0; i < e->rank; i++)
+        same = same && strides[i] == 0;
+    return same;
+}
+
 int samba_emitter_load(samba_emitter *e, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides, samba_extent extent,
                        int level)
 {
-    bool everywhere_same = true;
-    for (int i = 0; i < e->rank; i++)
-        everywhere_same = everywhere_same && strides[i] == 0;
     int operand = samba_emitter_operand(e, buffer, dtype, offset, strides);
-    return samba_emitter_add(e, SAMBA_TILE_load, samba_class_of(dtype), extent, everywhere_same ? SAMBA_LEVEL_SETUP : level, -1, -1, -1,
-                             operand, 0);
+    return samba_emitter_add(e, SAMBA_TILE_load, samba_class_of(dtype), extent, same_everywhere(e, strides) ? SAMBA_LEVEL_SETUP : level, -1, -1,
+                             -1, operand, 0);
 }
 
 void samba_emitter_store(samba_emitter *e, int reg, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides)
@@ -130,7 +136,8 @@ static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t
     int64_t strides[SAMBA_MAX_RANK] = {0};
     for (int64_t o = 0; o < e->operand_count; o++) {
         memset(strides, 0, sizeof strides);
-        if (!samba_shape_view_strides(e->rank, e->domain, e->operands[o].strides, plan_rank, plan_shape, strides))
+        if (!same_everywhere(e, e->operands[o].strides) &&
+            !samba_shape_view_strides(e->rank, e->domain, e->operands[o].strides, plan_rank, plan_shape, strides))
             return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: an operand's strides do not fit its stage's domain");
         for (int i = 0; i < SAMBA_MAX_RANK; i++)
             e->operands[o].strides[i] = i < plan_rank && plan_shape[i] != 1 ? strides[i] : 0;

@@ -74,7 +74,6 @@ static samba_status add_member(samba_fusion *f, int32_t group, samba_ref ref, co
     return SAMBA_OK;
 }
 
-/* ---- merging: a node that reads two groups of one domain makes them one ---- */
 
 static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phase phase, samba_ref anchor, int rank,
                               const int64_t *domain, int32_t *group)

@@ -256,7 +256,7 @@ static samba_status parse_field(parser *p, const samba_attrs_field *field, char 
     SAMBA_TRY(expect(p, field->name, what));
     SAMBA_TRY(expect(p, "=", what));
     int64_t number = 0;
-    samba_dtype dtype;
+    samba_dtype dtype = SAMBA_FLOAT32;
     uint32_t name;
     switch (field->kind) {
     case SAMBA_FIELD_REAL: {
@@ -348,7 +348,7 @@ static samba_status parse_node(parser *p)
         SAMBA_TRY(parse_field(p, &facts->fields[i], (char *)&attrs + offset));
         offset += samba_field_size(facts->fields[i].kind);
     }
-    samba_dtype dtype;
+    samba_dtype dtype = SAMBA_FLOAT32;
     samba_dims shape;
     samba_phase phase = SAMBA_ZEROGRAD;
     SAMBA_TRY(expect(p, ":", "':' and a type such as float32[2,3]"));

@@ -86,6 +86,9 @@ does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/
 does "compare with the reference" "lin_layer.bias.grad" "$logreg" test -b 8
 does "compare AdamW with the reference" "lin_layer.weight.exp_avg" "$logreg" test -b 8 --optimizer adamw --max-grad-norm 1
 
+does "go on after NaN" "became nan" "$logreg" run -p "$pef" --data "$data" --lr 1e6 --weight-decay 1e6 --num-epochs 1 --json
+does "train without the compiler" "->" "$build/examples/train_alone" "$pef" 3
+
 # ---- usage ----
 refuses "no command" 64 "give a command" "$sambaflow"
 refuses "unknown command" 64 "'fly' is no command" "$sambaflow" fly

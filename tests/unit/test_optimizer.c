@@ -30,7 +30,7 @@ static void odd_sizes(samba_graph *g, const void *settings)
     samba_value out = samba_linear(hidden, "fc2", 5);
     out = samba_mul(out, samba_parameter(g, "scale", dtype, 0, NULL, random));
     out = samba_add(out, samba_parameter(g, "shift", dtype, 2, SHAPE(6, 1), random));
-    samba_value error = samba_sub(out, y), table = samba_parameter(g, "table", dtype, 3, SHAPE(3, 251, 91), random);
+    samba_value error = samba_sub(out, y), table = samba_parameter(g, "table", dtype, 3, SHAPE(3, 101, 91), random);
     samba_value far = samba_mul(samba_mul(table, table), samba_slice(samba_slice(x, 0, 0, 1, 1), 1, 0, 1, 1));
     samba_loss(g, "loss", samba_add(samba_mean(samba_mul(error, error), 0, NULL, false), samba_mul_scalar(samba_sum(far, 0, NULL, false), 1e-3)));
     samba_output(g, "aside", samba_mul_scalar(samba_parameter(g, "side", dtype, 1, SHAPE(9), random), 2)); /* no loss is reached from it */

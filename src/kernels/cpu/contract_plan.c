@@ -5,7 +5,7 @@
 #include "kernels/cpu/contract_plan.h"
 #include <string.h>
 
-#define LARGE_CACHE (768 * 1024) /* bytes of scratch a unit may touch again and again */
+#define LARGE_CACHE (1024 * 1024) /* bytes of scratch a unit may touch again and again */
 #define SMALL_CACHE (96 * 1024)  /* bytes of a plane, which every k reads */
 #define K_TARGET 768             /* elements of k a step */
 
@@ -201,8 +201,15 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
     double pack = packed ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
     double block = (double)(source->own.width * source->inner.width);
-    double plane = (double)source->plane_bytes / (double)source->element_size * 0.15;
+    bool strided = source->plane_bytes && source->plane_windows[source->factor.window_count - 1].phases > 1;
+    double plane = (double)source->plane_bytes / (double)source->element_size * (strided ? 0.8 : 0.2);
     return pack + plane / block + (double)source->memory_size / 50.0 * (source->plane_bytes ? 0.1 : 1.0);
+}
+
+/* Rows of a block far apart in memory fall on few cache sets, each on a page of its own, and are read again for every few rows. */
+static double distance_penalty(int64_t bytes)
+{
+    return bytes < 2048 ? 1.0 : bytes % 4096 == 0 ? 1.5 : bytes % 1024 == 0 ? 1.25 : 1.12;
 }
 
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
@@ -228,9 +235,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
             unit *= 1.6;
         if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= 2048)
             unit *= 1.2;
-        /* A block's k rows far apart in memory fall on few cache sets, and each is a page of its own. */
-        if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && plan->vector_ld * plan->vector.element_size >= 2048)
-            unit *= 1.05 + 0.1 * (row_blocks > 2 ? 1.0 : 0.0);
+        if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && row->total > 12)
+            unit *= distance_penalty(plan->vector_ld * plan->vector.element_size);
     }
     if (plan->way == SAMBA_WAY_INTEGER)
         unit *= 100;
@@ -240,7 +246,7 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +
                       plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
     if (touched > LARGE_CACHE)
-        unit *= 1.2 + (double)touched / LARGE_CACHE * 0.05;
+        unit *= 1.02 + (double)touched / LARGE_CACHE * 0.04;
     plan->cost = unit * (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads) + (plan->slices > 1 ? 1500.0 : 0);
 }
 

@@ -64,10 +64,10 @@ static int64_t box_count(const samba_split *split, int dim) { return dim == spli
 
 static int64_t window_position(const samba_plane_window *window, int64_t x)
 {
-    return (x % window->phases * window->per + x / window->phases) * window->pitch;
+    return x % window->phases * window->phase_pitch + x / window->phases * window->pitch;
 }
 
-/* The plane holds, outermost first, the dims with strides of their own, then the coordinates of each window. */
+/* The plane holds, outermost first, the dims with strides of their own, then an image for each combination of phases. */
 static void describe_plane(samba_source *source, bool sort_own)
 {
     const samba_factor *factor = &source->factor;
@@ -89,8 +89,13 @@ static void describe_plane(samba_source *source, bool sort_own)
         if (window->phases < 1)
             window->phases = 1;
         window->per = (window->length + window->phases - 1) / window->phases;
-        pitch *= window->per * window->phases;
+        pitch *= window->per;
     }
+    for (int w = factor->window_count - 1; w >= 0; w--) {
+        source->plane_windows[w].phase_pitch = pitch;
+        pitch *= source->plane_windows[w].phases;
+    }
+    source->image_size = pitch;
     for (int side = 1; side >= 0; side--) {
         const samba_split *split = side ? &source->inner : &source->own;
         const int64_t *stride = side ? factor->inner : factor->own;
@@ -234,7 +239,7 @@ static plane_piece find_piece(const samba_window *window, const samba_plane_wind
     if (i >= plane->per || x >= limit)
         return piece;
     piece.to_step = window->dilation > 1 ? window->dilation / greatest_common_divisor(window->dilation, plane->phases) : 1;
-    piece.to = phase * plane->per + i;
+    piece.to = phase * plane->phase_pitch + i;
     piece.from = x / window->dilation * window->stride;
     piece.from_step = piece.to_step * plane->phases / window->dilation * window->stride;
     left = (plane->per - 1 - i) / piece.to_step;
@@ -267,7 +272,7 @@ static void fill_image(const samba_source *source, const char *memory, const int
     int last = factor->window_count - 1;
     const samba_plane_window *columns = &source->plane_windows[last], *rows = &source->plane_windows[0];
     const samba_window *window = &factor->windows[0];
-    memset(d, 0, (size_t)(rows->pitch * rows->per * rows->phases * source->element_size));
+    memset(d, 0, (size_t)(source->image_size * source->element_size));
     for (int64_t phase = 0; phase < columns->phases; phase++) {
         plane_piece piece = find_piece(&factor->windows[last], columns, low[last], phase);
         if (piece.count == 0)

@@ -40,7 +40,8 @@ typedef struct samba_plane_dim { /* a dim that windows do not cover */
     int64_t size, stride, pitch;
 } samba_plane_dim;
 typedef struct samba_plane_window {
-    int64_t length, origin, phases, per, pitch; /* coordinates held; lowest is `origin` below the blocks' first; sorted by mod phases */
+    /* coordinates held, the lowest `origin` below that of the blocks' first elements; sorted by mod phases, `per` of each */
+    int64_t length, origin, phases, per, pitch, phase_pitch;
 } samba_plane_window;
 
 typedef struct samba_source {
@@ -55,7 +56,7 @@ typedef struct samba_source {
     int plane_rank;
     samba_plane_dim plane_dims[2 * SAMBA_CONTRACT_RANK];
     samba_plane_window plane_windows[2];
-    int64_t plane_bytes; /* 0: no plane */
+    int64_t image_size, plane_bytes; /* elements of windows alone; bytes of all, 0: no plane */
 } samba_source;
 
 /* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks shall lie

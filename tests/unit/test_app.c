@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The application's parts below its command line: units and tables, the rewriting of short options, samples and batches, and the
+ * commands themselves where memory runs out. What people do wrong on a command line is tests/e2e/cli.sh's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "app/app.h"
+#include "failing_allocator.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/sambaflow-test-app.XXXXXX";
+
+static void test_units(void **state)
+{
+    (void)state;
+    char text[SAMBA_CELL];
+    assert_string_equal(samba_text_bytes(text, 0), "0 B");
+    assert_string_equal(samba_text_bytes(text, 1023), "1023 B");
+    assert_string_equal(samba_text_bytes(text, 1536), "1.5 KiB");
+    assert_string_equal(samba_text_bytes(text, 3.0 * 1024 * 1024 * 1024), "3.0 GiB");
+    assert_string_equal(samba_text_decimal(text, 0, "FLOP"), "0 FLOP");
+    assert_string_equal(samba_text_decimal(text, 999, "FLOP"), "999 FLOP");
+    assert_string_equal(samba_text_decimal(text, 999.7, "FLOP"), "1.00 kFLOP");
+    assert_string_equal(samba_text_decimal(text, 2.31e9, "FLOP/s"), "2.31 GFLOP/s");
+    assert_string_equal(samba_text_decimal(text, 231e9, "FLOP/s"), "231 GFLOP/s");
+    assert_string_equal(samba_text_ms(text, 1.2345), "1.234 ms");
+    assert_string_equal(samba_text_ms(text, 123.45), "123.5 ms");
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    failing_allocator memory;
+    samba_context *context = counting_context_new(&memory);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    samba_table table;
+    samba_table_init(&table, context, "lrl");
+    samba_table_row(&table, "name\tsize\tnote");
+    samba_table_row(&table, "%s\t%d\t", "a", 12345);
+    samba_table_row(&table, "longer\t\tends here");
+    assert_int_equal(samba_table_print(&table, file, "  "), SAMBA_OK);
+    fclose(file);
+    assert_string_equal(text, "  name     size  note\n"
+                              "  a       12345\n"
+                              "  longer         ends here\n");
+    free(text);
+    counting_context_free(context, &memory);
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    failing_allocator memory;
+    samba_context *context = counting_context_new(&memory);
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    char *given[] = {"app", "-b=64", "-mb", "4", "-mb=8", "-mb16", "-b", "2", "--batch-size=3", "-", "-p=x=y", "--", "-b=1", "-mb"};
+    const char *expected[] = {"app", "-b64", "--microbatch-size=4", "--microbatch-size=8", "--microbatch-size=16", "-b", "2",
+                              "--batch-size=3", "-", "-px=y", "--", "-b=1", "-mb"};
+    int count = SAMBA_COUNT(given);
+    char **words = samba_words_normalise(&arena, &count, given);
+    assert_non_null(words);
+    assert_int_equal(count, SAMBA_COUNT(expected));
+    for (int i = 0; i < count; i++)
+        assert_string_equal(words[i], expected[i]);
+    samba_arena_free(&arena);
+    counting_context_free(context, &memory);
+}
+
+/* ---- digits: ten images of 2 x 3 pixels in a folder of their own ---- */
+static void write_file(const char *name, const void *data, size_t size)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+}
+
+static void write_digits(int labels, uint8_t last)
+{
+    uint8_t images[16 + 60] = {0, 0, 8, 3, 0, 0, 0, 10, 0, 0, 0, 2, 0, 0, 0, 3}, label[8 + 10] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)labels};
+    for (int i = 0; i < 60; i++)
+        images[16 + i] = (uint8_t)(4 * i);
+    for (int i = 0; i < 10; i++)
+        label[8 + i] = (uint8_t)(i % 3);
+    label[8 + labels - 1] = last;
+    write_file("digits-images-idx3-ubyte", images, sizeof images);
+    write_file("digits-labels-idx1-ubyte", label, 8 + (size_t)labels);
+}
+
+static const samba_app_input digit_inputs[] = {
+    {"image", SAMBA_FLOAT32, 2, {4, 6}, 0},
+    {"label", SAMBA_INT64, 1, {4}, 3},
+};
+
+static void test_digits(void **state)
+{
+    (void)state;
+    failing_allocator memory;
+    samba_context *context = counting_context_new(&memory);
+    samba_app_data data;
+    write_digits(10, 2);
+    assert_int_equal(samba_app_digits(context, folder, 2, digit_inputs, &data), SAMBA_OK);
+    assert_int_equal(data.train_count, 8);
+    assert_int_equal(data.test_count, 2);
+    const float *image = samba_tensor_data(data.tensors[0]);
+    for (int i = 0; i < 60; i++)
+        assert_true(fabs(image[i] - (4 * i / 255.0 - 0.1307) / 0.3081) < 1e-6);
+
+    samba_batches batches;
+    assert_int_equal(samba_batches_new(context, &data, 4, &batches), SAMBA_OK);
+    samba_batches_fill(&batches, (const int64_t[]){7, 0, 9}, 3);
+    const float *batch = samba_tensor_data(batches.tensors[0]);
+    const int64_t *label = samba_tensor_data(batches.tensors[1]);
+    for (int i = 0; i < 6; i++) {
+        assert_true(batch[i] == image[42 + i] && batch[6 + i] == image[i] && batch[12 + i] == image[54 + i]);
+        assert_true(batch[18 + i] == 0); /* the rest of the batch */
+    }
+    assert_true(label[0] == 1 && label[1] == 0 && label[2] == 2 && label[3] == 0);
+    samba_batches_free(&batches);
+    samba_app_data_free(&data);
+    counting_context_free(context, &memory);
+}
+
+static void test_bad_digits(void **state)
+{
+    (void)state;
+    failing_allocator memory;
+    samba_context *context = counting_context_new(&memory);
+    samba_app_data data;
+    write_digits(10, 3);
+    assert_int_equal(samba_app_digits(context, folder, 2, digit_inputs, &data), SAMBA_ERROR_FORMAT);
+    assert_non_null(strstr(samba_error_message(context), "label 3 of sample 9"));
+    write_digits(9, 0);
+    assert_int_equal(samba_app_digits(context, folder, 2, digit_inputs, &data), SAMBA_ERROR_FORMAT);
+    assert_non_null(strstr(samba_error_message(context), "9 labels"));
+    write_digits(10, 0);
+    samba_app_input wide[] = {digit_inputs[0], digit_inputs[1]};
+    wide[0].shape[1] = 7;
+    assert_int_equal(samba_app_digits(context, folder, 2, wide, &data), SAMBA_ERROR_SHAPE);
+    assert_int_equal(samba_app_digits(context, "/nowhere", 2, digit_inputs, &data), SAMBA_ERROR_FILE);
+    assert_int_equal(samba_app_digits(context, folder, 1, digit_inputs, &data), SAMBA_ERROR_ARGUMENT);
+    counting_context_free(context, &memory);
+}
+
+static samba_status digits_scenario(samba_context *context, void *user)
+{
+    (void)user;
+    samba_app_data data;
+    samba_batches batches;
+    SAMBA_TRY(samba_app_digits(context, folder, 2, digit_inputs, &data));
+    samba_status status = samba_batches_new(context, &data, 4, &batches);
+    if (status == SAMBA_OK)
+        samba_batches_free(&batches);
+    samba_app_data_free(&data);
+    return status;
+}
+
+static void test_digits_without_memory(void **state)
+{
+    (void)state;
+    write_digits(10, 0);
+    fail_each_allocation(digits_scenario, NULL);
+}
+
+/* ---- whole commands on a small model ---- */
+static void model(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value logits = samba_linear(samba_input(g, "image"), "linear", 3);
+    samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
+    samba_output(g, "logits", logits);
+}
+
+static int inputs(const void *settings, int64_t batch_size, samba_app_input *input)
+{
+    (void)settings;
+    for (int i = 0; i < 2; i++) {
+        input[i] = digit_inputs[i];
+        input[i].shape[0] = batch_size;
+    }
+    return 2;
+}
+
+static samba_app small_app(void)
+{
+    return (samba_app){.struct_size = sizeof(samba_app), .name = "small", .description = "", .model = model, .inputs = inputs,
+                       .data = samba_app_digits, .batch_size = 4, .num_epochs = 2, .optimizer = samba_sgd(0.1)};
+}
+
+typedef struct command {
+    samba_app_arguments arguments;
+    samba_status (*run)(const samba_app_run *run);
+} command;
+
+static command command_of(const samba_app *app, char **words, int count, samba_status (*run)(const samba_app_run *run))
+{
+    command c = {.run = run};
+    samba_app_parse(count, words, app, &c.arguments);
+    return c;
+}
+
+static samba_status command_scenario(samba_context *context, void *user)
+{
+    command *c = user;
+    samba_app_run run = {context, &c->arguments};
+    return c->run(&run);
+}
+
+static void test_commands_without_memory(void **state)
+{
+    (void)state;
+    char pef[128], saved[128];
+    snprintf(pef, sizeof pef, "%s/small.pef", folder);
+    snprintf(saved, sizeof saved, "%s/small.safetensors", folder);
+    samba_app app = small_app();
+    write_digits(10, 0);
+    char *compile[] = {"small", "compile", "-p", pef, "--json"};
+    char *test[] = {"small", "test", "--threads", "1", "--json"};
+    char *train[] = {"small", "run", "-p", pef, "--data", folder, "--save", saved, "--threads", "1"};
+    command commands[] = {
+        command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile),
+        command_of(&app, test, SAMBA_COUNT(test), samba_app_test),
+        command_of(&app, train, SAMBA_COUNT(train), samba_app_train),
+    };
+    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+        fail_allocations_by(command_scenario, &commands[i], 1);
+    remove(saved);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte", "small.pef", "small.pef.log"};
+    for (int i = 0; i < SAMBA_COUNT(names); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        remove(path);
+    }
+    return rmdir(folder); /* fails when something was left behind */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_bad_digits),
+        cmocka_unit_test(test_digits_without_memory),
+        cmocka_unit_test(test_commands_without_memory),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
