@@ -77,7 +77,8 @@ static samba_status copy_pair(samba_context *context, const pair *p, int64_t fir
         return SAMBA_OK;
     const int64_t *shape = samba_tensor_shape(p->images);
     if (shape[1] * shape[2] != pixels)
-        return samba_fail(context, SAMBA_ERROR_SHAPE, "%s has images of %lld x %lld = %lld pixels but the model's input 'image' has %lld values a sample",
+        return samba_fail(context, SAMBA_ERROR_SHAPE,
+                          "%s has images of %lld x %lld = %lld pixels but the model's input 'image' has %lld values a sample",
                           p->images_path, (long long)shape[1], (long long)shape[2], (long long)(shape[1] * shape[2]), (long long)pixels);
     const uint8_t *from = samba_tensor_data(p->images), *labels = samba_tensor_data(p->labels);
     float values[256];

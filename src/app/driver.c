@@ -61,7 +61,8 @@ static samba_status obey(const samba_app_run *run)
 int samba_app_main(int argc, char **argv, const samba_app *app)
 {
     if (app->struct_size != sizeof *app) {
-        fprintf(stderr, "%s: samba_app.struct_size is %zu where this library's is %zu: set it to sizeof(samba_app) and build against the header of %s\n",
+        fprintf(stderr,
+                "%s: samba_app.struct_size is %zu where this library's is %zu: set it to sizeof(samba_app) and build against the header of %s\n",
                 argv[0], app->struct_size, sizeof *app, samba_version());
         return 1;
     }

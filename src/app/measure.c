@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-samba_measure_options samba_measure_defaults(void) { return (samba_measure_options){.struct_size = sizeof(samba_measure_options), .iterations = 100}; }
+samba_measure_options samba_measure_defaults(void)
+{
+    return (samba_measure_options){.struct_size = sizeof(samba_measure_options), .iterations = 100};
+}
 
 static samba_status check_options(samba_context *context, const samba_measure_options *options)
 {

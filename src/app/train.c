@@ -64,7 +64,8 @@ static samba_status plan_steps(trainer *t)
     t->step_samples = t->batches.batch * t->plan.grad_accumulation_steps;
     int64_t per_epoch = t->data.train_count / t->step_samples;
     if (per_epoch == 0 && !a->inference)
-        return samba_fail(t->context, SAMBA_ERROR_SHAPE, "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
+        return samba_fail(t->context, SAMBA_ERROR_SHAPE,
+                          "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
                           (long long)t->step_samples, (long long)t->data.train_count);
     if (!samba_mul_checked(per_epoch, a->num_epochs, &t->steps))
         t->steps = INT64_MAX;
@@ -96,7 +97,8 @@ static samba_status open_trainer(trainer *t)
     int count;
     SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));
     if (t->plan.inference && !a->inference)
-        return samba_fail(t->context, SAMBA_ERROR_STATE, "'%s' was compiled with --inference and cannot train: give --inference to test it, or compile again",
+        return samba_fail(t->context, SAMBA_ERROR_STATE,
+                          "'%s' was compiled with --inference and cannot train: give --inference to test it, or compile again",
                           a->pef);
     SAMBA_TRY(samba_app_check(t->run, &t->plan, &count, inputs));
     samba_text folder;
@@ -152,7 +154,8 @@ static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss,
 {
     double rate = (double)samples / seconds;
     int width = snprintf(NULL, 0, "%lld", (long long)epochs);
-    fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f  %.2f s  %.0f samples/s\n", width, (long long)epoch, (long long)epochs, loss, seconds, rate);
+    fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f  %.2f s  %.0f samples/s\n", width, (long long)epoch, (long long)epochs,
+            loss, seconds, rate);
     fflush(t->progress_file);
     if (t->epochs)
         json_array_append_new(t->epochs, json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));

@@ -11,6 +11,24 @@ samba_compile_options samba_compile_defaults(void)
     return (samba_compile_options){.struct_size = sizeof(samba_compile_options), .grad_accumulation_steps = 1};
 }
 
+/* What the plan says of the traced graph: names it from the first pass on, for dumps too. */
+static samba_status identify(samba_compiler *c)
+{
+    samba_plan *plan = &c->plan;
+    char *text;
+    SAMBA_TRY(samba_graph_print(c->traced, &text));
+    plan->name = samba_arena_strdup(&plan->arena, c->name);
+    plan->graph_text = samba_arena_strdup(&plan->arena, text);
+    samba_text_free(c->context, text);
+    if (!plan->name || !plan->graph_text)
+        return SAMBA_ERROR_MEMORY;
+    plan->graph_hash = samba_graph_hash(c->traced);
+    plan->ops_signature = samba_ops_signature();
+    plan->inference = c->options->inference;
+    plan->grad_accumulation_steps = c->options->grad_accumulation_steps;
+    return SAMBA_OK;
+}
+
 samba_status samba_pass_trace(samba_compiler *c)
 {
     const samba_compile_options *o = c->options;
@@ -27,7 +45,7 @@ samba_status samba_pass_trace(samba_compiler *c)
     c->graph = c->traced;
     if (c->traced->sink_count == 0)
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);
-    return SAMBA_OK;
+    return identify(c);
 }
 
 samba_status samba_pass_autodiff(samba_compiler *c)
@@ -106,20 +124,8 @@ static samba_status write_files(samba_compiler *c, char *path, size_t path_size)
 
 static samba_status compile(samba_compiler *c, char *path, size_t path_size)
 {
-    samba_plan *plan = &c->plan;
     SAMBA_TRY(samba_run_passes(c));
-    plan->name = samba_arena_strdup(&plan->arena, c->name);
-    char *text;
-    SAMBA_TRY(samba_graph_print(c->traced, &text));
-    plan->graph_text = samba_arena_strdup(&plan->arena, text);
-    samba_text_free(c->context, text);
-    if (!plan->name || !plan->graph_text)
-        return SAMBA_ERROR_MEMORY;
-    plan->graph_hash = samba_graph_hash(c->traced);
-    plan->ops_signature = samba_ops_signature();
-    plan->inference = c->options->inference;
-    plan->grad_accumulation_steps = c->options->grad_accumulation_steps;
-    SAMBA_TRY(samba_plan_check(c->context, plan));
+    SAMBA_TRY(samba_plan_check(c->context, &c->plan));
     return write_files(c, path, path_size);
 }
 

@@ -155,7 +155,8 @@ static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t
                 at = i;
                 ones++;
             }
-        if (ones > 1)
+        int64_t numel = 0; /* of an empty domain there are no coordinates: any dim will do */
+        if (ones > 1 && samba_shape_numel(plan_rank, plan_shape, &numel) && numel > 0)
             return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: a coordinate's dim is split by its stage");
         e->drafts[d].immediate = at;
     }

@@ -59,7 +59,8 @@ static samba_status check_operands(const samba_check *check, const samba_stage *
                                           check->plan->buffer_count);
         int64_t reach = operand->offset;
         bool possible = add_reach(stage->rank, stage->domain, operand->strides, &reach);
-        bool touched = operand->buffer >= 0 && numel > 0; /* what is touched on an empty domain is checked with the program */
+        /* what is touched on an empty domain is checked with the program, pools and gathers, which have none, by their sizes */
+        bool touched = operand->buffer >= 0 && numel > 0 && stage->rank > 0;
         if (!possible || (touched && !samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1)))
             return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", i,
                                           (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);

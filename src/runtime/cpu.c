@@ -69,7 +69,7 @@ static samba_status cpu_open(const samba_device_options *options, samba_device *
     cpu_device *cpu = samba_calloc(options->context, sizeof *cpu);
     if (!cpu)
         return SAMBA_ERROR_MEMORY;
-    cpu->base = (samba_device){&samba_device_cpu, samba_isa_names[isa]};
+    cpu->base = (samba_device){.interface = &samba_device_cpu, .isa = samba_isa_names[isa]};
     cpu->context = options->context;
     cpu->threads = options->threads;
     cpu->isa = isa;
@@ -180,6 +180,7 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(prepare_stages(cpu, &scratch, &any_shared));
     cpu->scratch_size = (size_t)scratch;
+    cpu->base.scratch = scratch;
     cpu->scratch = samba_alloc(cpu->context, cpu->scratch_size);
     if (!cpu->scratch)
         return SAMBA_ERROR_MEMORY;

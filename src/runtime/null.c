@@ -16,7 +16,7 @@ static samba_status null_open(const samba_device_options *options, samba_device 
     null_device *null = samba_calloc(options->context, sizeof *null);
     if (!null)
         return SAMBA_ERROR_MEMORY;
-    null->base = (samba_device){&samba_device_null, "null"};
+    null->base = (samba_device){.interface = &samba_device_null, .isa = "null"};
     null->context = options->context;
     *device = &null->base;
     return SAMBA_OK;

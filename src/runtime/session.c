@@ -175,6 +175,8 @@ samba_status samba_session_section_info(const samba_session *session, int index,
 samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory)
 {
     *memory = session->plan.memory;
+    memory->scratch += session->device->scratch; /* depends on this machine's threads and kernels: known since load */
+    memory->total += session->device->scratch;
     return SAMBA_OK;
 }
 

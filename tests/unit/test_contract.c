@@ -2,7 +2,7 @@
  *
  * Contractions against their definition in stage.h, evaluated in double one product after another; the epilogue by the naive
  * interpreter (naive_tiles.h). Values are small whole numbers, so every order of summing gives the same sum and results must be
- * equal to the last bit. Each case runs on every ISA, with and without libxsmm, by 1 to 3 threads. Random cases print their seed. */
+ * equal to the last bit. Each case runs on every ISA, with and without libxsmm, by 1 to 3 threads. Random cases print seeds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,8 +49,8 @@ static int64_t inner_product(int rank, const int64_t *x, const int64_t *y)
 
 /* ---- the definition ---- */
 
-static double factor_value(const tile_case *t, const samba_factor *f, int batch_rank, const int64_t *batch, int own_rank, const int64_t *own,
-                           int k_rank, const int64_t *k)
+static double factor_value(const tile_case *t, const samba_factor *f, int batch_rank, const int64_t *batch, int own_rank,
+                           const int64_t *own, int k_rank, const int64_t *k)
 {
     int64_t offset = f->offset + inner_product(batch_rank, f->batch, batch) + inner_product(own_rank, f->own, own) +
                      inner_product(k_rank, f->inner, k);
@@ -61,8 +61,8 @@ static double factor_value(const tile_case *t, const samba_factor *f, int batch_
             return 0;
         offset += x / window->dilation * window->stride;
     }
-    return samba_load_double((samba_dtype)f->dtype,
-                             t->memory + t->buffers[f->buffer].offset + offset * (int64_t)samba_dtype_size((samba_dtype)f->dtype));
+    offset *= (int64_t)samba_dtype_size((samba_dtype)f->dtype);
+    return samba_load_double((samba_dtype)f->dtype, t->memory + t->buffers[f->buffer].offset + offset);
 }
 
 static void define_block(tile_case *t)
@@ -123,7 +123,8 @@ static void begin(tile_case *t, const samba_contract *contract, int64_t a_elemen
     case_emit(t, SAMBA_TILE_block, block, -1, -1, -1, -1, 0);
     if (epilogue == FUSED) {
         strides[column] = 1;
-        int bias = case_operand(t, dtype, 2, strides), sums = case_operand(t, dtype, 0, strides), residual = case_contiguous(t, dtype);
+        int bias = case_operand(t, dtype, 2, strides), sums = case_operand(t, dtype, 0, strides);
+        int residual = case_contiguous(t, dtype);
         int r1 = case_register(t, class_, SAMBA_FULL, 0, -1), r2 = case_register(t, class_, SAMBA_FULL, 0, residual);
         case_load(t, r1, bias);
         case_op(t, SAMBA_TILE_add, block, block, r1);
@@ -186,7 +187,8 @@ static void check(tile_case *t, const char *name)
             poison(t, got, true);
             run_prepared(&prepared, teams[k / 2]);
             poison(t, got, false);
-            snprintf(what, sizeof what, "%s, %s%s, %d threads", name, samba_isa_names[isa], k % 2 ? " and libxsmm" : "", teams[k / 2]);
+            snprintf(what, sizeof what, "%s, %s%s, %d threads", name, samba_isa_names[isa], k % 2 ? " and libxsmm" : "",
+                     teams[k / 2]);
             case_compare(t, got, want, 0, what);
             samba_arena_free(&arena);
             samba_context_free(context);
@@ -196,7 +198,8 @@ static void check(tile_case *t, const char *name)
 }
 
 /* C (m, n) = A (m, k) B (k, n), each of both stored as written or transposed. */
-static void plain_case(int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned, samba_dtype dtype, int epilogue, const char *name)
+static void plain_case(int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned, samba_dtype dtype, int epilogue,
+                       const char *name)
 {
     tile_case t;
     samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1, .m = {m}, .n = {n}, .k = {k}, .class_ = samba_class_of(dtype)};
@@ -210,8 +213,9 @@ static void plain_case(int64_t m, int64_t n, int64_t k, bool a_turned, bool b_tu
 static void test_sizes(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1}, {1, 10, 784}, {100, 10, 300}, {32, 128, 784}, {3, 5, 7}, {65, 129, 33}, {200, 300, 17},
-                                       {17, 16, 2000}, {150, 70, 1600}, {2, 400, 64}, {300, 1, 50}, {1, 1, 5000}, {64, 64, 64}, {9, 1100, 3}};
+    static const int64_t sizes[][3] = {{1, 1, 1}, {1, 10, 784}, {100, 10, 300}, {32, 128, 784}, {3, 5, 7}, {65, 129, 33},
+                                       {200, 300, 17}, {17, 16, 2000}, {150, 70, 1600}, {2, 400, 64}, {300, 1, 50},
+                                       {1, 1, 5000}, {64, 64, 64}, {9, 1100, 3}};
     srand(1);
     for (int i = 0; i < SAMBA_COUNT(sizes); i++)
         for (int layout = 0; layout < 4; layout++) {
@@ -234,7 +238,8 @@ static void test_empty(void **state)
 static void test_dtypes(void **state)
 {
     (void)state;
-    static const samba_dtype dtypes[] = {SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_INT32, SAMBA_INT8, SAMBA_UINT8, SAMBA_BOOL};
+    static const samba_dtype dtypes[] = {SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_INT32, SAMBA_INT8,
+                                         SAMBA_UINT8, SAMBA_BOOL};
     srand(2);
     for (int i = 0; i < SAMBA_COUNT(dtypes); i++)
         for (int layout = 0; layout < 4; layout++)
@@ -298,7 +303,8 @@ static void test_views(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 250; seed++) {
-        static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32};
+        static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16,
+                                             SAMBA_INT32};
         char name[60];
         tile_case t;
         srand(seed);
@@ -332,7 +338,8 @@ static void convolution_case(const convolution *v, int kind, int epilogue, const
     int64_t size[2] = {v->h, v->w}, result[2];
     for (int i = 0; i < 2; i++)
         result[i] = (size[i] + 2 * v->padding[i] - v->dilation[i] * (v->kernel[i] - 1) - 1) / v->stride[i] + 1;
-    int64_t pixels = v->h * v->w, results = result[0] * result[1], taps = v->kernel[0] * v->kernel[1], weights = v->out * v->in * taps;
+    int64_t pixels = v->h * v->w, results = result[0] * result[1], taps = v->kernel[0] * v->kernel[1],
+        weights = v->out * v->in * taps;
     int64_t image_x = v->groups * v->in * pixels, image_y = v->groups * v->out * results;
     samba_contract c = {.class_ = samba_class_of((samba_dtype)v->dtype), .a.dtype = v->dtype, .b.dtype = v->dtype};
     c.b.window_count = 2;
@@ -346,7 +353,8 @@ static void convolution_case(const convolution *v, int kind, int epilogue, const
             window->own[i] = v->stride[i];
             window->inner[1 + i] = v->dilation[i];
         } else if (kind == INPUT_GRADIENT) {
-            *window = (samba_window){.base = v->padding[i], .limit = result[i], .dilation = v->stride[i], .stride = i ? 1 : result[1]};
+            *window = (samba_window){.base = v->padding[i], .limit = result[i], .dilation = v->stride[i]};
+            window->stride = i ? 1 : result[1];
             window->own[i] = 1;
             window->inner[1 + i] = -v->dilation[i];
         } else {
@@ -384,11 +392,14 @@ static void test_convolutions(void **state)
 {
     (void)state;
     static const convolution cases[] = {
-        {.images = 3, .groups = 1, .out = 6, .in = 1, .h = 28, .w = 28, .kernel = {5, 5}, .stride = {1, 1}, .padding = {2, 2}, .dilation = {1, 1}},
+        {.images = 3, .groups = 1, .out = 6, .in = 1, .h = 28, .w = 28, .kernel = {5, 5}, .stride = {1, 1}, .padding = {2, 2},
+         .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 16, .in = 6, .h = 14, .w = 14, .kernel = {5, 5}, .stride = {1, 1}, .dilation = {1, 1}},
-        {.images = 2, .groups = 1, .out = 20, .in = 12, .h = 20, .w = 20, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .dilation = {1, 1}},
+        {.images = 2, .groups = 1, .out = 20, .in = 12, .h = 20, .w = 20, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+         .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 9, .in = 10, .h = 9, .w = 13, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}},
-        {.images = 1, .groups = 1, .out = 70, .in = 40, .h = 12, .w = 40, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}},
+        {.images = 1, .groups = 1, .out = 70, .in = 40, .h = 12, .w = 40, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}},
     };
     srand(3);
     for (int i = 0; i < SAMBA_COUNT(cases); i++)
@@ -431,7 +442,8 @@ static void test_one_window(void **state)
             tile_case t;
             samba_contract c = {.m_rank = 2, .n_rank = 1, .k_rank = 2, .m = {3, 50}, .n = {12}, .k = {4, 5}};
             c.a = (samba_factor){.own = {60, 60}, .inner = {200, 0}, .window_count = 1};
-            c.a.windows[0] = (samba_window){.base = base, .limit = 48, .dilation = 1, .stride = 1, .own = {0, 1}, .inner = {0, 2}};
+            c.a.windows[0] = (samba_window){.base = base, .limit = 48, .dilation = 1, .stride = 1, .own = {0, 1}};
+            c.a.windows[0].inner[1] = 2;
             c.b = (samba_factor){.own = {1}, .inner = {60, 12}};
             begin(&t, &c, 60 * 60 * 10, 240, epilogue);
             check(&t, "one window");

@@ -364,6 +364,53 @@ static void test_given_gradients(void **unused)
     batch_free(&other);
 }
 
+/* ---- nothing to do ---- */
+static samba_value some(samba_graph *g, const char *name, int rank, const int64_t *shape)
+{
+    return samba_parameter(g, name, SAMBA_FLOAT32, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+}
+
+/* Stages of every kind over no elements; the loss is 3 * one. */
+static void empty_sizes(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value one = some(g, "one", 0, NULL), count = samba_reshape(samba_cast(samba_arange(g, 3, SAMBA_INT64), SAMBA_FLOAT32), 2, SHAPE(3, 1));
+    samba_value planes = samba_relu(samba_conv2d(some(g, "x", 4, SHAPE(0, 3, 9, 9)), "conv", 4, SHAPE(3, 3), NULL));
+    samba_value parts[] = {
+        samba_mul(some(g, "a", 2, SHAPE(0, 3)), one),
+        samba_mul(samba_add(some(g, "b", 4, SHAPE(2, 0, 3, 2)), samba_reshape(some(g, "c", 1, SHAPE(2)), 4, SHAPE(2, 1, 1, 1))), count),
+        samba_avg_pool2d(samba_max_pool2d(planes, SHAPE(2, 2), NULL), SHAPE(2, 2), NULL),
+        samba_embedding(samba_constant(g, 0, SAMBA_INT64, 1, SHAPE(0)), "e", 5, 3),
+        samba_tanh(samba_matmul(some(g, "d", 2, SHAPE(3, 0)), some(g, "f", 2, SHAPE(0, 4)))),
+        samba_layer_norm(samba_softmax(some(g, "h", 3, SHAPE(2, 0, 7)), -1), "norm"),
+        samba_dropout(samba_gelu(samba_linear(some(g, "i", 2, SHAPE(0, 5)), "fc", 4)), "drop", 0.5),
+    };
+    samba_value loss = samba_mul_scalar(one, 3);
+    for (int i = 0; i < SAMBA_COUNT(parts); i++)
+        loss = samba_add(loss, samba_sum(parts[i], 0, NULL, false));
+    samba_loss(g, "loss", loss);
+}
+
+static void test_empty_sizes(void **unused)
+{
+    (void)unused;
+    for (int accumulation = 1; accumulation <= 2; accumulation++) {
+        samba_optimizer o = samba_sgd(0.5);
+        o.max_grad_norm = 10;
+        samba_compile_options options = compile_of("empty", empty_sizes, NULL, 0, NULL);
+        options.optimizer_count = 1;
+        options.optimizers = &o;
+        options.grad_accumulation_steps = accumulation;
+        samba_session *session = compile_and_open(&options, 2, 4);
+        double one = get_scalar(session, "one");
+        for (int i = 0; i < 2 * accumulation; i++)
+            need(samba_run(session, NULL));
+        assert_true(fabs(get_scalar(session, "one") - (one - 2 * 1.5)) < 1e-5);
+        assert_true(fabs(get_scalar(session, "loss") - 3 * (one - 1.5)) < 1e-5);
+        samba_session_free(session);
+    }
+}
+
 /* An inference PEF has FWD alone, and no gradients. */
 static void test_inference(void **unused)
 {
@@ -693,6 +740,7 @@ int main(void)
         cmocka_unit_test(test_not_training), cmocka_unit_test(test_repeats),         cmocka_unit_test(test_initial_weights),
         cmocka_unit_test(test_same_pef),     cmocka_unit_test(test_resume),          cmocka_unit_test(test_nan),
         cmocka_unit_test(test_wrong_label),  cmocka_unit_test(test_given_gradients),
+        cmocka_unit_test(test_empty_sizes),
     };
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

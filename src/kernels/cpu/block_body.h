@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME, BLOCK
- * and TRANSPOSE defined. Each function body is written once with its sizes as constants of an inlined call, so that all sums of a
- * small block live in registers. */
+ * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME,
+ * BLOCK and TRANSPOSE defined. Each function body is written once with its sizes as constants of an inlined call, so that all
+ * sums of a small block live in registers. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
 
 INLINE VECTOR NAME(load)(const REAL *p)
@@ -12,7 +12,7 @@ INLINE VECTOR NAME(load)(const REAL *p)
     return v;
 }
 INLINE void NAME(store)(REAL *p, VECTOR v) { __builtin_memcpy(p, &v, sizeof v); }
-/* The last vector of a row holds `last` lanes. With masks a part costs what a whole does; without, only real parts take that way. */
+/* The last vector of a row holds `last` lanes. With masks a part costs what a whole does; without, only true parts do. */
 INLINE VECTOR NAME(load_last)(const REAL *p, bool part, int last) { return part ? NAME(load_part)(p, last) : NAME(load)(p); }
 INLINE void NAME(store_last)(REAL *p, bool part, int last, VECTOR v)
 {
@@ -49,8 +49,8 @@ INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part,
             NAME(store_last)(c + i * ldc + j * NAME_LANES, part && j == vectors - 1, last, sums[i][j]);
 }
 
-static void NAME(offsets_small)(int rows, int vectors, const REAL *a, int64_t lda, const int64_t *ak, const REAL *b, const int64_t *bk,
-                                REAL *c, int64_t ldc, int64_t k, int last, bool first)
+static void NAME(offsets_small)(int rows, int vectors, const REAL *a, int64_t lda, const int64_t *ak, const REAL *b,
+                                const int64_t *bk, REAL *c, int64_t ldc, int64_t k, int last, bool first)
 {
 #define CASE(rows, vectors, part)                                                                              \
     case ((rows) * 8 + (vectors)) * 2 + (part):                                                                \
@@ -76,8 +76,8 @@ static void NAME(offsets_small)(int rows, int vectors, const REAL *a, int64_t ld
 }
 
 /* Rows are dealt evenly, so that none is left to a short and slow last part. */
-static void NAME(offsets)(const void *a_, int64_t lda, const int64_t *ak, const void *b_, const int64_t *bk, void *c_, int64_t ldc,
-                          int64_t rows, int64_t cols, int64_t k, bool first)
+static void NAME(offsets)(const void *a_, int64_t lda, const int64_t *ak, const void *b_, const int64_t *bk, void *c_,
+                          int64_t ldc, int64_t rows, int64_t cols, int64_t k, bool first)
 {
     const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
     REAL *c = (REAL *)c_;
@@ -93,8 +93,8 @@ static void NAME(offsets)(const void *a_, int64_t lda, const int64_t *ak, const 
     }
 }
 
-void BLOCK(const REAL *a, int64_t lda, int64_t ska, const REAL *b, int64_t ldb, REAL *c, int64_t ldc, int64_t mr, int64_t nr, int64_t k,
-           bool first)
+void BLOCK(const REAL *a, int64_t lda, int64_t ska, const REAL *b, int64_t ldb, REAL *c, int64_t ldc, int64_t mr, int64_t nr,
+           int64_t k, bool first)
 {
     enum { STEP = 256 };
     int64_t ak[STEP], bk[STEP], l = 0;
@@ -117,7 +117,7 @@ INLINE VECTOR NAME(totals)(VECTOR *v)
             low[i] = i & s ? NAME_LANES + i - s : i;
             high[i] = i & s ? NAME_LANES + i : i + s;
         }
-        UNROLL for (int i = 0; i < NAME_LANES / (2 * s); i++)
+        for (int i = 0; i < NAME_LANES / (2 * s); i++)
             v[i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], low) + __builtin_shuffle(v[2 * i], v[2 * i + 1], high);
     }
     return v[0];
@@ -163,8 +163,8 @@ INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a_, const i
             c[i * ldc + j] = lanes[i * DOT_COLS + j] + (first ? 0 : c[i * ldc + j]);
 }
 
-static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, const void *b_, const int64_t *bo, const int64_t *bk, void *c_,
-                      int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first)
+static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, const void *b_, const int64_t *bo, const int64_t *bk,
+                      void *c_, int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first)
 {
     const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
     int64_t row_parts = (rows + DOT_ROWS - 1) / DOT_ROWS, col_parts = (cols + DOT_COLS - 1) / DOT_COLS;
@@ -190,7 +190,7 @@ static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, cons
         }
 }
 
-/* A square of vectors changes rows for columns in log2 steps: at step s, vectors i and i+s exchange the lanes that do not belong. */
+/* A square of vectors changes rows for columns in log2 steps: at step s, vectors i and i+s exchange lanes. */
 INLINE void NAME(transpose_square)(VECTOR *v)
 {
     UNROLL for (int s = 1; s < NAME_LANES; s *= 2) {
@@ -214,7 +214,8 @@ void TRANSPOSE(void *d_, int64_t ldd, const void *s_, int64_t lds, int64_t rows,
         for (int64_t j = 0; j < cols; j += NAME_LANES) {
             const REAL *s = (const REAL *)s_ + i * lds + j;
             REAL *d = (REAL *)d_ + j * ldd + i;
-            int height = (int)(rows - i < NAME_LANES ? rows - i : NAME_LANES), width = (int)(cols - j < NAME_LANES ? cols - j : NAME_LANES);
+            int height = (int)(rows - i < NAME_LANES ? rows - i : NAME_LANES);
+            int width = (int)(cols - j < NAME_LANES ? cols - j : NAME_LANES);
             VECTOR v[NAME_LANES];
             if (height == NAME_LANES && width == NAME_LANES) {
                 UNROLL for (int r = 0; r < NAME_LANES; r++)

@@ -11,7 +11,8 @@
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define MAX_VECTORS 4
-static const int rows_of[MAX_VECTORS + 1] = {0, 12, 8, 6, 6}; /* rows of sums by vectors a row: sums, a row of b and one of a fit 32 */
+/* rows of sums by vectors a row: sums, a row of b and one of a fit 32 */
+static const int rows_of[MAX_VECTORS + 1] = {0, 12, 8, 6, 6};
 #define DOT_ROWS 6
 #define DOT_COLS 4
 #elif defined(__AVX2__)

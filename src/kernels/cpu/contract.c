@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contractions: one road for linear, matmul, batched matmul and convolution with both its gradients. contract_plan.c has chosen the blocks;
- * here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a plane, or packed
- * (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while they are hot and does all
- * that is stored. Nothing but scratch is written here.
+ * Contractions: one road for linear, matmul, batched matmul and convolution with both its gradients. contract_plan.c has chosen
+ * the blocks; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
+ * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
+ * they are hot and does all that is stored. Nothing but scratch is written here.
  *
- * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns first: its m is
- * our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
+ * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
+ * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
 #include "kernels/cpu/contract_plan.h"
 #include <limits.h>
 #include <string.h>
@@ -35,8 +35,8 @@ typedef struct contraction {
 
 /* ---- one block ---- */
 
-static void integer_block(const int64_t *a, int64_t lda, const int64_t *b, int64_t ldb, int64_t *c, int64_t ldc, int64_t rows, int64_t cols,
-                          int64_t k, bool first)
+static void integer_block(const int64_t *a, int64_t lda, const int64_t *b, int64_t ldb, int64_t *c, int64_t ldc, int64_t rows,
+                          int64_t cols, int64_t k, bool first)
 {
     for (int64_t i = 0; i < rows; i++) {
         if (first)
@@ -47,8 +47,8 @@ static void integer_block(const int64_t *a, int64_t lda, const int64_t *b, int64
     }
 }
 
-static void multiply(const contraction *c, const char *row, int64_t rows, const char *vector, int64_t cols, int64_t depth, char *sums,
-                     bool first)
+static void multiply(const contraction *c, const char *row, int64_t rows, const char *vector, int64_t cols, int64_t depth,
+                     char *sums, bool first)
 {
     const samba_contract_plan *plan = &c->plan;
     int64_t ld = plan->sums_ld;
@@ -71,21 +71,23 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
     }
     case SAMBA_WAY_OFFSETS:
         c->blocks->offsets[wide](row, plan->row_ld, plan->row_packed ? c->row_table : plan->row.inner_axis.offset, vector,
-                                 plan->vector_packed ? c->vector_table : plan->vector.inner_axis.offset, sums, ld, rows, cols, depth,
-                                 first);
+                                 plan->vector_packed ? c->vector_table : plan->vector.inner_axis.offset, sums, ld, rows, cols,
+                                 depth, first);
         break;
     case SAMBA_WAY_DOT:
         c->blocks->dot[wide](row, plan->row.own_axis.offset, plan->row.inner_axis.offset, vector, plan->vector.own_axis.offset,
                              plan->vector.inner_axis.offset, sums, ld, rows, cols, depth, plan->row.inner_axis.run, first);
         break;
     case SAMBA_WAY_INTEGER:
-        integer_block((const int64_t *)row, plan->row_ld, (const int64_t *)vector, plan->vector_ld, (int64_t *)sums, ld, rows, cols,
-                      depth, first);
+        integer_block((const int64_t *)row, plan->row_ld, (const int64_t *)vector, plan->vector_ld, (int64_t *)sums, ld, rows,
+                      cols, depth, first);
         break;
     }
 }
 
 /* ---- one unit ---- */
+
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 typedef struct unit_place {
     int64_t batch, row0, row1, vector0, vector1; /* blocks */
@@ -98,8 +100,8 @@ static unit_place place_unit(const contraction *c, int64_t unit)
     int64_t row = unit % plan->row_units, vector = unit / plan->row_units % plan->vector_units;
     unit_place at = {.batch = unit / plan->row_units / plan->vector_units, .row0 = row * plan->row_group,
                      .vector0 = vector * plan->vector_group};
-    at.row1 = at.row0 + plan->row_group < plan->row.own.blocks ? at.row0 + plan->row_group : plan->row.own.blocks;
-    at.vector1 = at.vector0 + plan->vector_group < plan->vector.own.blocks ? at.vector0 + plan->vector_group : plan->vector.own.blocks;
+    at.row1 = at_most(at.row0 + plan->row_group, plan->row.own.blocks);
+    at.vector1 = at_most(at.vector0 + plan->vector_group, plan->vector.own.blocks);
     samba_box first = samba_split_box(&plan->row.own, at.row0), last = samba_split_box(&plan->row.own, at.row1 - 1);
     at.row_first = first.first;
     at.rows = last.first + last.width - first.first;
@@ -121,7 +123,8 @@ static void batch_offsets(const contraction *c, int64_t batch, int64_t *row, int
     }
 }
 
-/* Sums of the unit over k steps [step0, step1). Row blocks of a step are readied with its first vector block and kept for the others. */
+/* Sums of the unit over k steps [step0, step1). Row blocks of a step are readied with its first vector block and kept for the
+ * others. */
 static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, char *sums, char *scratch)
 {
     const samba_contract_plan *plan = &c->plan;
@@ -150,12 +153,14 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                                                   scratch + c->row_plane_at + (plan->row_packed ? 0 : slot * row->plane_bytes));
                     if (plan->row_packed) {
                         char *packed = scratch + c->row_pack_at + slot * plan->row_pack_bytes;
-                        samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, packed, plan->row_pack_ld);
+                        samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, packed,
+                                   plan->row_pack_ld);
                         ready[slot] = packed;
                     }
                 }
                 multiply(c, ready[slot], r.width, b, cols, k.width,
-                         sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size, step == step0);
+                         sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size,
+                         step == step0);
             }
         }
     }
@@ -167,8 +172,9 @@ static void close_gaps(const contraction *c, const unit_place *at, char *sums)
     const samba_axis *axis = &c->plan.vector.own_axis;
     for (int64_t i = 0; i < at->rows; i++)
         for (int64_t j = 0; j < at->cols; j += axis->run) {
-            int64_t n = at->cols - j < axis->run ? at->cols - j : axis->run;
-            memmove(sums + (i * at->cols + j) * c->size, sums + (i * c->plan.sums_ld + axis->offset[j]) * c->size, (size_t)(n * c->size));
+            int64_t n = at_most(at->cols - j, axis->run);
+            memmove(sums + (i * at->cols + j) * c->size, sums + (i * c->plan.sums_ld + axis->offset[j]) * c->size,
+                    (size_t)(n * c->size));
         }
 }
 
@@ -206,7 +212,8 @@ static void combine_slices(const contraction *c, char *sums)
         kernels->map[SAMBA_TILE_add][c->contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
 }
 
-/* Phases: all sums and, without slices, the epilogue; with slices, combining and the epilogue; where the epilogue collects, finishing. */
+/* Phases: all sums and, without slices, the epilogue; with slices, combining and the epilogue; where the epilogue collects,
+ * finishing. */
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const contraction *c = (const contraction *)state;
@@ -259,8 +266,9 @@ static block_kernel make_kernel(const contraction *c, int64_t rows, int64_t cols
     block_kernel kernel = {NULL};
     bool turned = plan->row_step != 1 && depth > 1;
     int64_t vector_ld = depth == 1 ? cols : plan->vector_ld, row_ld = turned ? plan->row_step : rows == 1 ? depth : plan->row_ld;
-    if (vector_ld < cols || row_ld < (turned ? rows : depth) || (turned && rows > 1 && plan->row_ld != 1) || vector_ld > INT_MAX / 8 ||
-        row_ld > INT_MAX / 8 || plan->sums_ld > INT_MAX / 8)
+    if (vector_ld < cols || row_ld < (turned ? rows : depth) || (turned && rows > 1 && plan->row_ld != 1))
+        return kernel;
+    if (vector_ld > INT_MAX / 8 || row_ld > INT_MAX / 8 || plan->sums_ld > INT_MAX / 8)
         return kernel;
     int lda = (int)vector_ld, ldb = (int)row_ld, ldc = (int)plan->sums_ld, flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
     if (c->size == 4) {
@@ -332,7 +340,8 @@ static samba_status check_operands(const samba_prepare *prepare, const samba_sta
     const int32_t dtypes[2] = {contract->a.dtype, contract->b.dtype};
     for (int i = 0; i < 2; i++)
         if ((int32_t)samba_class_of((samba_dtype)dtypes[i]) != contract->class_)
-            return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "%s: operand %d of a contraction is %s, which its sums cannot take",
+            return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL,
+                              "%s: operand %d of a contraction is %s, which its sums cannot take",
                               stage->name, i, samba_dtype_name((samba_dtype)dtypes[i]));
     return SAMBA_OK;
 }
@@ -363,8 +372,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(check_operands(prepare, stage));
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &c->program));
-    samba_contract_problem problem = {.contract = stage->contract, .kernels = prepare->kernels, .buffers = prepare->buffers,
-                                      .memory = prepare->memory, .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm};
+    samba_contract_problem problem = {.contract = stage->contract, .kernels = prepare->kernels,
+                                      .buffers = prepare->buffers, .memory = prepare->memory,
+                                      .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm};
     samba_contract *contract = &problem.contract;
     problem.batches = product(contract->batch_rank, contract->batch);
     problem.m = product(contract->m_rank, contract->m);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Simplifying a contraction and choosing how it runs. All candidates are described in full and costed; nothing is special-cased to a
- * model's shapes. Costs are ns on one core; they need be right only where candidates differ much. */
+ * Simplifying a contraction and choosing how it runs. All candidates are described in full and costed; nothing is special-cased
+ * to a model's shapes. Costs are ns on one core; they need be right only where candidates differ much. */
 #include "kernels/cpu/contract_plan.h"
 #include <string.h>
 
@@ -157,7 +157,8 @@ static bool is_viewable(const samba_source *source, int64_t *reach)
     return extent <= 2 * axis->count;
 }
 
-static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool vector_copied, bool row_copied)
+static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool vector_copied,
+                          bool row_copied)
 {
     samba_source *row = &plan->row, *vector = &plan->vector;
     int64_t reach, depth = row->inner.width;
@@ -170,7 +171,8 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
         return fits && !integer;
     }
     plan->vector_packed = integer || vector_copied || !is_viewable(vector, &reach);
-    if (!plan->vector_packed && !is_even(&vector->own_axis) && problem->contract.whole_rows && !plan->swapped && vector->own.blocks > 1)
+    if (!plan->vector_packed && !is_even(&vector->own_axis) && problem->contract.whole_rows && !plan->swapped &&
+        vector->own.blocks > 1)
         plan->vector_packed = true; /* blocks with gaps cannot stand side by side */
     plan->view = !plan->vector_packed && !is_even(&vector->own_axis);
     plan->row_packed = integer || row_copied || !row_even;
@@ -184,7 +186,8 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
     plan->vector_ld = plan->vector_packed ? plan->vector_pack_ld : vector->inner_axis.stride;
     if (integer)
         plan->way = SAMBA_WAY_INTEGER;
-    else if (!plan->view && (plan->row_packed || is_even(&row->inner_axis)) && (plan->vector_packed || is_even(&vector->inner_axis)))
+    else if (!plan->view && (plan->row_packed || is_even(&row->inner_axis)) &&
+             (plan->vector_packed || is_even(&vector->inner_axis)))
         plan->way = SAMBA_WAY_DENSE;
     else
         plan->way = SAMBA_WAY_OFFSETS;
@@ -206,7 +209,7 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     return pack + plane / block + (double)source->memory_size / 50.0 * (source->plane_bytes ? 0.1 : 1.0);
 }
 
-/* Rows of a block far apart in memory fall on few cache sets, each on a page of its own, and are read again for every few rows. */
+/* Rows of a block far apart in memory fall on few cache sets, each on a page of its own, and are read anew for every few rows. */
 static double distance_penalty(int64_t bytes)
 {
     return bytes < 2048 ? 1.0 : bytes % 4096 == 0 ? 1.5 : bytes % 1024 == 0 ? 1.25 : 1.12;
@@ -218,20 +221,22 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     const samba_split *row = &plan->row.own, *vector = &plan->vector.own;
     double rate = 7.5 * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
     double steps = (double)(plan->row.inner.blocks + plan->slices - 1) / (double)plan->slices;
-    int64_t cols = at_most(vector->total, plan->vector_group * vector->width), block_cols = plan->view ? plan->sums_ld : vector->width;
-    double blocks = (double)cols / (double)vector->width, row_blocks = rows / (double)row->width, sums = rows * (double)cols, unit;
+    int64_t cols = at_most(vector->total, plan->vector_group * vector->width);
+    int64_t block_cols = plan->view ? plan->sums_ld : vector->width;
+    double blocks = (double)cols / (double)vector->width, row_blocks = rows / (double)row->width, sums = rows * (double)cols;
+    double unit, turns;
     if (plan->way == SAMBA_WAY_DOT) {
         int64_t run = plan->row.inner_axis.run;
-        unit = rows * (double)cols * depth / rate * (double)round_up(run, lanes) / (double)run * (1.2 + 0.8 / (double)at_most(plan->row.own.width, 4)) +
-               sums * steps * 1.5;
+        unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
+        unit = unit * (1.2 + 0.8 / (double)at_most(row->width, 4)) + sums * steps * 1.5;
     } else {
         double width = (double)round_up(block_cols, lanes);
         unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
         if (block_cols <= lanes)
             unit *= plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm ? 1.1 : 1.4;
         /* Many rows in work at once that lie a multiple of 4096 bytes apart fall on one cache set. */
-        if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 && block_cols <= 2 * lanes &&
-            plan->row.own.width > 8)
+        if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 &&
+            block_cols <= 2 * lanes && row->width > 8)
             unit *= 1.6;
         if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= 2048)
             unit *= 1.2;
@@ -247,7 +252,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
                       plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
     if (touched > LARGE_CACHE)
         unit *= 1.02 + (double)touched / LARGE_CACHE * 0.04;
-    plan->cost = unit * (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads) + (plan->slices > 1 ? 1500.0 : 0);
+    turns = (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads);
+    plan->cost = unit * turns + (plan->slices > 1 ? 1500.0 : 0);
 }
 
 /* ---- choosing ---- */
@@ -271,7 +277,8 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
 {
     bool all_rows = problem->contract.whole_rows && plan->swapped, all_vectors = problem->contract.whole_rows && !plan->swapped;
     int64_t row_blocks = plan->row.own.blocks, vector_blocks = plan->vector.own.blocks, most = plan->view ? 1 : 8;
-    double row_cost = source_cost(&plan->row, plan->row_packed, true), vector_cost = source_cost(&plan->vector, plan->vector_packed, false);
+    double row_cost = source_cost(&plan->row, plan->row_packed, true);
+    double vector_cost = source_cost(&plan->vector, plan->vector_packed, false);
     if (all_rows && row_blocks > SAMBA_CONTRACT_GROUP)
         return;
     for (int64_t rows = 1; rows <= SAMBA_CONTRACT_GROUP && rows < 2 * row_blocks; rows *= 2)
@@ -295,19 +302,21 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     best->cost = -1;
-    for (int way = 0; way < 9; way++) /* bits: swapped; vector side, row side packed though they might be read in place. 8: dot */
+    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place. 8: dot */
+    for (int way = 0; way < 9; way++) {
+        bool swapped = way % 2 == 1, dot = way == 8;
+        int row_rank = swapped ? contract->n_rank : contract->m_rank, vector_rank = swapped ? contract->m_rank : contract->n_rank;
+        const int64_t *row_size = swapped ? contract->n : contract->m, *vector_size = swapped ? contract->m : contract->n;
         for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
             for (int j = 0; j < SAMBA_COUNT(vector_targets); j++) {
-                bool swapped = way % 2 == 1, dot = way == 8;
                 plan = (samba_contract_plan){.swapped = swapped};
                 init_source(problem, swapped, &plan.row);
                 init_source(problem, !swapped, &plan.vector);
-                samba_split_init(&plan.row.own, swapped ? contract->n_rank : contract->m_rank, swapped ? contract->n : contract->m,
-                                 row_targets[i], 1);
-                samba_split_init(&plan.vector.own, swapped ? contract->m_rank : contract->n_rank, swapped ? contract->m : contract->n,
-                                 vector_targets[j], lanes_of(problem));
+                samba_split_init(&plan.row.own, row_rank, row_size, row_targets[i], 1);
+                samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_targets[j], lanes_of(problem));
                 describe_sources(problem, &plan, dot);
                 if (describe_ways(problem, &plan, dot, way & 2, way & 4))
                     try_groups(problem, &plan, best);
             }
+    }
 }

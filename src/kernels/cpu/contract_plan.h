@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How one contraction will run. The product's two sides are named for what they are to the block kernels: the vector side's columns fill
- * vector registers, the row side's elements are spread over them. `swapped` makes m the vector side: C^T = B^T A^T is computed and each
- * finished block is transposed before the epilogue.
+ * How one contraction will run. The product's two sides are named for what they are to the block kernels: the vector side's
+ * columns fill vector registers, the row side's elements are spread over them. `swapped` makes m the vector side: C^T = B^T A^T
+ * is computed and each finished block is transposed before the epilogue.
  *
- * A unit is one batch element x a group of row blocks x a group of vector blocks, whose sums stay in scratch over all of k. Units go to
- * threads in fixed ranges; where there are too few of them k is cut in slices, whose partial sums are combined in order. */
+ * A unit is one batch element x a group of row blocks x a group of vector blocks, whose sums stay in scratch over all of k.
+ * Units go to threads in fixed ranges; where there are too few of them k is cut in slices, whose partial sums are combined in
+ * order. */
 #ifndef SAMBA_CPU_CONTRACT_PLAN_H
 #define SAMBA_CPU_CONTRACT_PLAN_H
 

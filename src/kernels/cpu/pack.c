@@ -128,8 +128,8 @@ static int64_t source_offset(const samba_source *source, bool inner, const int64
         int64_t origin = source->plane_windows[w].origin, x = origin;
         for (int i = split->cut; i < split->rank; i++)
             x += step[i] * index[i];
-        /* Which side is in phase with the sorting does not matter: places are relative to that of the blocks' first elements, and one
-         * of the two sides moves by whole phases. */
+        /* Which side is in phase with the sorting does not matter: places are relative to that of the blocks' first elements,
+         * and one of the two sides moves by whole phases. */
         offset += window_position(&source->plane_windows[w], x) - window_position(&source->plane_windows[w], origin);
     }
     return offset;
@@ -221,8 +221,8 @@ static inline void copy_run(char *d, const char *s, int64_t n)
     }
 }
 
-/* What a row of the image gives to one phase of a plane's row: coordinates x, x + step ... that lie in the image and are none of the
- * dilation's zeros. */
+/* What a row of the image gives to one phase of a plane's row: coordinates x, x + step ... that lie in the image and are none
+ * of the dilation's zeros. */
 typedef struct plane_piece {
     int64_t from, from_step; /* elements of the image's row */
     int64_t to, to_step, count;
@@ -344,7 +344,8 @@ typedef enum pack_way { BY_COPY, BY_TRANSPOSE, BY_GATHER } pack_way;
 /* Times in ns an element as measured on one core; a run costs its start, a square of 16 x 16 as much when it is not full. */
 static pack_way choose_way(const samba_source *source, const samba_axis *rows, const samba_axis *cols, double *cost)
 {
-    double row_run = (double)rows->run, col_run = (double)cols->run, squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
+    double row_run = (double)rows->run, col_run = (double)cols->run;
+    double squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
     double far = rows->stride * source->memory_size >= 1024 && !source->plane_bytes ? 0.2 : 0.08;
     double copy = cols->stride == 1 || cols->run == 1 ? far + 1.5 / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
     if (rows->stride == 1 && rows->run > 1 && cols->run > 1)
@@ -361,8 +362,8 @@ double samba_pack_cost(const samba_source *source, const samba_axis *rows, const
     return cost;
 }
 
-static void pack_copy(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
-                      int64_t col_count, char *d, int64_t ldd)
+static void pack_copy(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count,
+                      const samba_axis *cols, int64_t col_count, char *d, int64_t ldd)
 {
     enum { AHEAD = 8 };
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
@@ -383,8 +384,8 @@ static void pack_copy(const samba_source *source, const char *at, const samba_ax
     }
 }
 
-static void pack_transpose(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
-                           int64_t col_count, char *d, int64_t ldd)
+static void pack_transpose(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count,
+                           const samba_axis *cols, int64_t col_count, char *d, int64_t ldd)
 {
     enum { TILE = 32 };
     char tile[TILE * TILE * 8] __attribute__((aligned(64)));
@@ -393,7 +394,8 @@ static void pack_transpose(const samba_source *source, const char *at, const sam
         size == 4 ? source->kernels->transpose4 : source->kernels->transpose8;
     for (int64_t i = 0; i < row_count; i += rows->run)
         for (int64_t j = 0; j < col_count; j += cols->run) {
-            int64_t height = row_count - i < rows->run ? row_count - i : rows->run, width = col_count - j < cols->run ? col_count - j : cols->run;
+            int64_t height = row_count - i < rows->run ? row_count - i : rows->run;
+            int64_t width = col_count - j < cols->run ? col_count - j : cols->run;
             const char *from = at + (rows->offset[i] + cols->offset[j]) * (source->native ? size : source->memory_size);
             char *to = d + (i * ldd + j) * size;
             if (source->native) {
@@ -411,12 +413,12 @@ static void pack_transpose(const samba_source *source, const char *at, const sam
         }
 }
 
-static void pack_gather(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
-                        int64_t col_count, char *d, int64_t ldd)
+static void pack_gather(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count,
+                        const samba_axis *cols, int64_t col_count, char *d, int64_t ldd)
 {
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
-    samba_dtype plane_dtype = source->class_ == SAMBA_F32 ? SAMBA_FLOAT32 : source->class_ == SAMBA_F64 ? SAMBA_FLOAT64 : SAMBA_INT64;
-    samba_dtype dtype = source->plane_bytes ? plane_dtype : (samba_dtype)source->factor.dtype;
+    static const samba_dtype plane_dtypes[3] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
+    samba_dtype dtype = source->plane_bytes ? plane_dtypes[source->class_] : (samba_dtype)source->factor.dtype;
     for (int64_t i = 0; i < row_count; i++)
         for (int64_t j = 0; j < col_count; j += cols->run)
             source->kernels->load_strided[dtype](d + (i * ldd + j) * size, at + (rows->offset[i] + cols->offset[j]) * from_size,

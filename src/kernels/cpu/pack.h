@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How a contraction reaches its operands. A side of the product (rows, columns or the summed k) is cut along one of its dims into
- * blocks; a block is a box: some indices of the cut dim and all of the dims inside it. A source is an operand seen block by block:
- * samba_source_at gives the place of (own block, k block), and two axes tell where each index of either block lies from there.
+ * blocks; a block is a box: some indices of the cut dim and all of the dims inside it. A source is an operand seen block by
+ * block: samba_source_at gives the place of (own block, k block), and two axes tell where each index of either block lies from
+ * there.
  *
- * Windows disappear here: the part of the image that a pair of blocks sees is copied once into a plane with its padding and dilation
- * zeros, where windows are plain strides. A stride of s pixels is undone in the plane too: its coordinates are sorted by x mod s, so
- * that neighbours along the wanted side lie together. Planes and packed blocks live in the caller's scratch. */
+ * Windows disappear here: the part of the image that a pair of blocks sees is copied once into a plane with its padding and
+ * dilation zeros, where windows are plain strides. A stride of s pixels is undone in the plane too: its coordinates are sorted
+ * by x mod s, so that neighbours along the wanted side lie together. Planes and packed blocks live in the caller's scratch. */
 #ifndef SAMBA_CPU_PACK_H
 #define SAMBA_CPU_PACK_H
 
@@ -18,7 +19,8 @@ typedef struct samba_split {
     int64_t step, inner;                /* a block has up to `step` indices of dim `cut`, each with `inner` elements */
     int64_t per, blocks, total, width;  /* blocks along the cut dim, of all; elements of all, of the widest block */
 } samba_split;
-/* Blocks of at most about `target` elements, alike in size; steps of a last dim are multiples of `round` where there are several. */
+/* Blocks of at most about `target` elements, alike in size; steps of a last dim are multiples of `round` where there are
+ * several. */
 void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t target, int64_t round);
 
 typedef struct samba_box { /* of one block */
@@ -27,8 +29,8 @@ typedef struct samba_box { /* of one block */
 } samba_box;
 samba_box samba_split_box(const samba_split *split, int64_t block);
 
-/* Element offsets of a block's indices. Each `run` indices from a multiple of run lie `stride` apart. A narrower last block uses the
- * first of them. */
+/* Element offsets of a block's indices. Each `run` indices from a multiple of run lie `stride` apart. A narrower last block
+ * uses the first of them. */
 typedef struct samba_axis {
     int64_t count, run, stride;
     int64_t *offset; /* NULL until samba_source_tables */
@@ -59,8 +61,8 @@ typedef struct samba_source {
     int64_t image_size, plane_bytes; /* elements of windows alone; bytes of all, 0: no plane */
 } samba_source;
 
-/* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks shall lie
- * together, else those along k. */
+/* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks
+ * shall lie together, else those along k. */
 void samba_source_describe(samba_source *source, bool sort_own);
 int64_t samba_source_step(const samba_source *source, int dim); /* from one index of an own dim to the next, within a block */
 samba_status samba_source_tables(samba_source *source, samba_arena *arena);
