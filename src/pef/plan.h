@@ -78,7 +78,7 @@ samba_status samba_pef_write(samba_context *context, const samba_plan *plan, con
 samba_status samba_pef_read(samba_context *context, const char *path, samba_plan *plan);
 /* From memory, for tests and fuzzers; `name` is for messages. */
 samba_status samba_pef_decode(samba_context *context, const char *name, const void *data, size_t size, samba_plan *plan);
-/* pef/log.c: the .pef.log: sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
+/* pef/log.c: of a plan that was checked, or that the compiler is still at. The .pef.log: sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text);
 
 extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
