@@ -226,9 +226,11 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
         if (!tile)
             f->members[i].stored = 1;
     }
-    for (int64_t i = 0; i < graph->sink_count; i++)
-        if (graph->sinks[i].phase <= last)
-            f->members[f->access[graph->sinks[i].value].base].stored = 1;
+    for (int64_t i = 0; i < graph->sink_count; i++) {
+        samba_ref base = f->access[graph->sinks[i].value].base;
+        if (graph->sinks[i].phase <= last && samba_node_at(graph, base)->op != SAMBA_OP_constant) /* sinks fill in constants themselves */
+            f->members[base].stored = 1;
+    }
     /* inline leaves that somebody wants in memory: a group each, in the phase of the first who does */
     for (int64_t i = 0; i < graph->node_count; i++) {
         if (!f->members[i].stored || !samba_is_inline(graph, (samba_ref)i))
@@ -239,10 +241,6 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
                 if (f->access[graph->nodes[k].inputs[a]].base == i && graph->nodes[k].phase < phase)
                     phase = (samba_phase)graph->nodes[k].phase;
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
-        if (phase == SAMBA_PHASE_COUNT && node->op == SAMBA_OP_constant) { /* only sinks, which copy constants themselves */
-            f->members[i].stored = 0;
-            continue;
-        }
         for (int64_t k = 0; k < graph->sink_count; k++)
             if (f->access[graph->sinks[k].value].base == i && graph->sinks[k].phase < phase)
                 phase = graph->sinks[k].phase;

@@ -112,25 +112,17 @@ static bool reads(const samba_fusion *f, int32_t group, samba_ref leaf)
     return false;
 }
 
-/* Orders every reader of the old value before the writer, if that can be; else tells the last phase that reads it. */
-static bool in_place(samba_compiler *c, samba_ref leaf, int32_t writer, samba_phase *last_reader)
+/* An assignment takes effect when its phase ends: other groups of the phase still read the old value, so they go before the writer, if
+ * they can. Later phases read the new one. */
+static bool in_place(samba_compiler *c, samba_ref leaf, int32_t writer)
 {
     samba_fusion *f = &c->fusion;
-    bool possible = true;
-    for (int32_t h = 0; h < f->group_count; h++) {
-        if (!reads(f, h, leaf))
-            continue;
-        if (f->groups[h].phase > *last_reader)
-            *last_reader = f->groups[h].phase;
-        if (h == writer)
-            possible = possible && reads_in_step(c, h, leaf);
-        else if (f->groups[h].phase > f->groups[writer].phase)
-            possible = false;
-    }
-    for (int32_t h = 0; h < f->group_count && possible; h++)
-        if (h != writer && f->groups[h].phase == f->groups[writer].phase && reads(f, h, leaf))
-            possible = samba_fusion_order(f, h, writer);
-    return possible;
+    if (reads(f, writer, leaf) && !reads_in_step(c, writer, leaf))
+        return false;
+    for (int32_t h = 0; h < f->group_count; h++)
+        if (h != writer && f->groups[h].phase == f->groups[writer].phase && reads(f, h, leaf) && !samba_fusion_order(f, h, writer))
+            return false;
+    return true;
 }
 
 static samba_status add_copy(samba_compiler *c, samba_ref value, int32_t buffer, samba_phase phase)
@@ -151,9 +143,8 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
     samba_fusion *f = &c->fusion;
     samba_ref base = f->access[sink->value].base;
     int32_t group = f->members[base].group;
-    samba_phase phase = sink->phase, last_reader = sink->phase;
     bool whole = group >= 0 && samba_access_is_whole(c->graph, f->access, sink->value);
-    bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || in_place(c, sink->target, group, &last_reader));
+    bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || (f->groups[group].phase == sink->phase && in_place(c, sink->target, group)));
     if (fits && c->buffer_of[base] < 0) {
         c->buffer_of[base] = target;
         return SAMBA_OK;
@@ -165,7 +156,7 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
         c->extra_stores[c->extra_store_count++] = (samba_extra_store){base, target};
         return SAMBA_OK;
     }
-    return add_copy(c, sink->value, target, last_reader > phase ? last_reader : phase);
+    return add_copy(c, sink->value, target, sink->phase);
 }
 
 /* Indices that come straight from an input are checked before they reach the device. */

@@ -117,8 +117,9 @@ INLINE VECTOR NAME(totals)(VECTOR *v)
             low[i] = i & s ? NAME_LANES + i - s : i;
             high[i] = i & s ? NAME_LANES + i : i + s;
         }
-        for (int i = 0; i < NAME_LANES / (2 * s); i++)
-            v[i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], low) + __builtin_shuffle(v[2 * i], v[2 * i + 1], high);
+        UNROLL for (int i = 0; i < NAME_LANES / 2; i++)
+            if (i < NAME_LANES / (2 * s))
+                v[i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], low) + __builtin_shuffle(v[2 * i], v[2 * i + 1], high);
     }
     return v[0];
 }
