@@ -42,11 +42,31 @@ static int64_t address(const samba_plan *plan, const samba_operand *o)
     return plan->buffers[o->buffer].offset + o->offset * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
 }
 
+/* Does b read what a writes? Then its elements may not be computed in one pass with a's. */
+static bool feeds(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
+{
+    for (int i = 0; i < a->program.instruction_count; i++) {
+        if (samba_tile_table[a->program.instructions[i].op].form != SAMBA_FORM_STORE)
+            continue;
+        const samba_operand *written = &a->operands[a->program.instructions[i].operand];
+        int64_t from = address(plan, written), to = from + a->domain[0] * (int64_t)samba_dtype_size((samba_dtype)written->dtype);
+        for (int j = 0; j < b->program.instruction_count; j++) {
+            if (samba_tile_table[b->program.instructions[j].op].form != SAMBA_FORM_LOAD)
+                continue;
+            const samba_operand *read = &b->operands[b->program.instructions[j].operand];
+            int64_t begin = address(plan, read), count = read->strides[0] == 0 ? 1 : b->domain[0];
+            if (begin < to && begin + count * (int64_t)samba_dtype_size((samba_dtype)read->dtype) > from)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Elements from the first stage's domain to the next one's, the same for every operand that moves; 0 when they cannot be joined. */
 static int64_t distance(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
     if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->rank != 1 || b->rank != 1 || a->operand_count != b->operand_count ||
-        a->domain[0] == 0 || b->domain[0] == 0 || !same_program(&a->program, &b->program) || !elementwise(&a->program))
+        a->domain[0] == 0 || b->domain[0] == 0 || !same_program(&a->program, &b->program) || !elementwise(&a->program) || feeds(plan, a, b))
         return 0;
     int64_t result = 0;
     for (int o = 0; o < a->operand_count; o++) {

@@ -142,7 +142,8 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
 {
     samba_fusion *f = &c->fusion;
     samba_ref base = f->access[sink->value].base;
-    int32_t group = f->members[base].group;
+    /* sinks fill in constants themselves: a stage that wants one in memory must not find a gradient there in the next micro-batch */
+    int32_t group = samba_node_at(c->graph, base)->op == SAMBA_OP_constant ? -1 : f->members[base].group;
     bool whole = group >= 0 && samba_access_is_whole(c->graph, f->access, sink->value);
     bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || (f->groups[group].phase == sink->phase && in_place(c, sink->target, group)));
     if (fits && c->buffer_of[base] < 0) {

@@ -31,7 +31,8 @@ static void classifier(samba_graph *g, const void *options)
     hidden = samba_add(hidden, samba_relu(samba_linear(samba_layer_norm(hidden, "norm"), "fc2", 33)));
     if (s->p >= 0)
         hidden = samba_dropout(hidden, "drop2", s->p);
-    samba_value logits = samba_linear(hidden, "fc3", CLASSES);
+    samba_value scale = samba_parameter(g, "scale", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 1.5, 0});
+    samba_value logits = samba_mul(samba_linear(hidden, "fc3", CLASSES), scale);
     samba_output(g, "logits", logits);
     samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
 }
@@ -159,6 +160,37 @@ static void test_accumulation(void **unused)
     (void)unused;
     sgd_accumulates(1);
     sgd_accumulates(2);
+}
+
+/* The zeros that ZEROGRAD writes are the same node as zeros that stages read: as a number within one, and in memory. */
+static void zeros_everywhere(samba_graph *g, const void *options)
+{
+    (void)options;
+    const samba_initializer half = {SAMBA_INIT_CONSTANT, 0.5, 0};
+    samba_value x = samba_parameter(g, "x", SAMBA_FLOAT32, 2, SHAPE(5, 3), half), w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(3, 4), half);
+    samba_value nothing = samba_matmul(x, samba_constant(g, 0, SAMBA_FLOAT32, 2, SHAPE(3, 4)));
+    samba_value y = samba_relu(samba_mul(samba_add(samba_matmul(x, w), nothing), samba_parameter(g, "scale", SAMBA_FLOAT32, 0, NULL, half)));
+    samba_loss(g, "loss", samba_sum(y, 0, NULL, false));
+}
+
+static void test_zeros(void **unused)
+{
+    (void)unused;
+    samba_optimizer o = samba_sgd(0);
+    samba_compile_options options = compile_of("zeros", zeros_everywhere, NULL, 0, NULL);
+    options.optimizer_count = 1;
+    options.optimizers = &o;
+    options.grad_accumulation_steps = 2;
+    samba_session *session = compile_and_open(&options, 1, 0);
+    for (int i = 0; i < 6; i++) {
+        need(samba_run(session, NULL));
+        int64_t count;
+        double *grad = get_doubles(session, "w", ".grad", &count), part = i % 2 ? 1 : 0.5;
+        assert_true(get_scalar(session, "loss") == 20 * 3 * 0.25 * 0.5);
+        assert_true(grad[0] == part * 5 * 0.5 * 0.5 && get_scalar(session, "scale.grad") == part * 20 * 3 * 0.25);
+        free(grad);
+    }
+    samba_session_free(session);
 }
 
 /* ZEROGRAD zeroes, BCKWD adds, and by types nothing is counted. */
@@ -740,7 +772,7 @@ int main(void)
         cmocka_unit_test(test_not_training), cmocka_unit_test(test_repeats),         cmocka_unit_test(test_initial_weights),
         cmocka_unit_test(test_same_pef),     cmocka_unit_test(test_resume),          cmocka_unit_test(test_nan),
         cmocka_unit_test(test_wrong_label),  cmocka_unit_test(test_given_gradients),
-        cmocka_unit_test(test_empty_sizes),
+        cmocka_unit_test(test_empty_sizes),  cmocka_unit_test(test_zeros),
     };
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }
