@@ -18,17 +18,25 @@ typedef struct hyper { /* leaves of one optimizer, rank 0 float64 */
     samba_ref step, next_step; /* SAMBA_NONE where the rule counts no steps */
 } hyper;
 
-static samba_ref argin(samba_graph *g, const char *optimizer, const char *name, double value)
+/* The graph's name "prefix.name", or "name" alone. */
+static int64_t joined(samba_graph *g, const char *prefix, const char *name)
 {
     samba_text text;
     samba_text_init(&text, g->context);
-    samba_text_add(&text, optimizer ? "%s.%s" : "%s%s", optimizer ? optimizer : "", name);
-    samba_attrs attrs = {0};
+    samba_text_add(&text, "%s%s%s", prefix ? prefix : "", prefix ? "." : "", name);
+    int64_t index = 0;
     if (text.status == SAMBA_OK)
-        attrs.argin.name = samba_graph_intern(g, text.data);
+        index = samba_graph_intern(g, text.data);
     else
         g->status = text.status;
     samba_text_clear(&text);
+    return index;
+}
+
+static samba_ref argin(samba_graph *g, const char *optimizer, const char *name, double value)
+{
+    samba_attrs attrs = {0};
+    attrs.argin.name = joined(g, optimizer, name);
     attrs.argin.dtype = SAMBA_FLOAT64;
     attrs.argin.value = value;
     return samba_emit(g, SAMBA_OP_argin, 0, NULL, &attrs);
@@ -36,15 +44,8 @@ static samba_ref argin(samba_graph *g, const char *optimizer, const char *name, 
 
 static samba_ref state(samba_graph *g, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
 {
-    samba_text text;
-    samba_text_init(&text, g->context);
-    samba_text_add(&text, "%s.%s", prefix, name);
     samba_attrs attrs = {0};
-    if (text.status == SAMBA_OK)
-        attrs.state.name = samba_graph_intern(g, text.data);
-    else
-        g->status = text.status;
-    samba_text_clear(&text);
+    attrs.state.name = joined(g, prefix, name);
     attrs.state.dtype = dtype;
     attrs.state.shape = shape;
     attrs.state.init = SAMBA_INIT_ZEROS;
