@@ -14,7 +14,7 @@ for model in logreg resffn lenet; do
     for optimizer in sgd adamw; do
         # The same settings stand in losses.py.
         if [ $optimizer = sgd ]; then
-            settings=(--lr 0.01 --momentum 0.9 --weight-decay 0.001)
+            settings=(--lr 0.003 --momentum 0.9 --weight-decay 0.001)
         else
             settings=(--lr 0.0005 --weight-decay 0.01 --max-grad-norm 1)
         fi
