@@ -3,7 +3,7 @@
 # Installs the Debian packages that a step needs, says which, and does nothing when all are there.
 # Usage: tools/install-packages.sh build|torch
 set -eu
-build="gcc libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
+build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
 zlib1g-dev libcmocka-dev valgrind"
 torch="python3 python3-venv python3-pip"
 case "${1:-}" in
