@@ -77,10 +77,6 @@ samba_status samba_access_all(const samba_graph *graph, samba_access *access);
 bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref); /* all of base, in order */
 
 /* ---- values and where they live ---- */
-typedef struct samba_value_place { /* per node that has memory */
-    int32_t buffer; /* -1: none */
-} samba_value_place;
-
 typedef struct samba_extra_store { /* a member stored to a second place: a sink whose value already has a home */
     samba_ref value;
     int32_t buffer;

@@ -7,7 +7,7 @@
  *   conv2d               image, group: channels x pixels over (in channel, kernel); B is x through a window
  *   conv2d_input_grad    image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed window
  *   conv2d_weight_grad   group: channels x (in channel, kernel) over (image, out pixel); B is x through a window */
-#include "compiler/compiler.h"
+#include "compiler/fuse.h"
 
 #include <string.h>
 
@@ -162,14 +162,6 @@ static void weight_grad(const samba_graph *graph, const samba_access *access, co
     windows(&t->b, sx, g.size, base, g.dilation, g.stride, 1, 1, 1, 1);
 }
 
-static int64_t product(int count, const int64_t *sizes)
-{
-    int64_t result = 1;
-    for (int i = 0; i < count; i++)
-        result *= sizes[i];
-    return result;
-}
-
 samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *t, int *plan_rank,
                                      int64_t *plan_shape)
 {
@@ -186,8 +178,8 @@ samba_status samba_contract_describe(const samba_graph *graph, const samba_acces
     *plan_rank = t->batch_rank + 2;
     for (int i = 0; i < t->batch_rank; i++)
         plan_shape[i] = t->batch[i];
-    plan_shape[t->batch_rank] = product(t->m_rank, t->m);
-    plan_shape[t->batch_rank + 1] = product(t->n_rank, t->n);
+    plan_shape[t->batch_rank] = samba_sizes_product(t->m_rank, t->m);
+    plan_shape[t->batch_rank + 1] = samba_sizes_product(t->n_rank, t->n);
     return SAMBA_OK;
 }
 
@@ -232,7 +224,7 @@ samba_status samba_lower_contract(samba_compiler *c, int32_t index)
     stage->contract.whole_rows = loops_or_reduces(&stage->program);
     for (int i = 0; i < 2; i++) {
         const samba_node *input = samba_node_at(c->graph, node->inputs[i]);
-        stage->bytes += product(input->rank, input->shape) * (int64_t)samba_dtype_size((samba_dtype)input->dtype);
+        stage->bytes += samba_sizes_product(input->rank, input->shape) * (int64_t)samba_dtype_size((samba_dtype)input->dtype);
     }
     return SAMBA_OK;
 }

@@ -6,28 +6,37 @@
 
 #include <string.h>
 
+/* One list, from which the table, the names and the message of an unknown name are made. */
+#define PASSES(PASS)                                                                                  \
+    PASS(trace)     /* the user's model */                                                            \
+    PASS(autodiff)  /* + BCKWD */                                                                     \
+    PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                            \
+    PASS(expand)    /* composites -> core operators: after autodiff, which knows closed gradients */ \
+    PASS(simplify)  /* what the others left behind */                                                 \
+    PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */           \
+    PASS(fuse)                                                                                        \
+    PASS(place)                                                                                       \
+    PASS(lower)                                                                                       \
+    PASS(memory)                                                                                      \
+    PASS(coalesce) /* joins what memory has laid side by side */                                      \
+    PASS(section)
+
 static const struct {
     const char *name;
     samba_pass_fn *run;
 } passes[] = {
-    {"trace", samba_pass_trace},         /* the user's model */
-    {"autodiff", samba_pass_autodiff},   /* + BCKWD */
-    {"optimizer", samba_pass_optimizer}, /* + GRADNORM, OPT: needs gradients */
-    {"expand", samba_pass_expand},       /* composites -> core operators: after autodiff, which knows closed gradients */
-    {"simplify", samba_pass_simplify},   /* what the others left behind */
-    {"remat", samba_pass_remat},         /* recompute what costs less than to keep: needs final forward nodes */
-    {"fuse", samba_pass_fuse},
-    {"place", samba_pass_place},
-    {"lower", samba_pass_lower},
-    {"memory", samba_pass_memory},
-    {"coalesce", samba_pass_coalesce}, /* joins what memory has laid side by side */
-    {"section", samba_pass_section},
+#define PASS(name) {#name, samba_pass_##name},
+    PASSES(PASS)
+#undef PASS
 };
 
 #define PASS_COUNT SAMBA_COUNT(passes)
 
-static const char *const names[PASS_COUNT + 1] = {"trace", "autodiff", "optimizer", "expand", "simplify", "remat", "fuse",
-                                                  "place", "lower",    "memory",    "coalesce", "section", NULL};
+static const char *const names[PASS_COUNT + 1] = {
+#define PASS(name) #name,
+    PASSES(PASS)
+#undef PASS
+};
 
 const char *const *samba_pass_names(void) { return names; }
 
@@ -59,8 +68,11 @@ samba_status samba_run_passes(samba_compiler *compiler)
     if (!known) {
         const char *near = samba_nearest(wanted, names, PASS_COUNT);
         return samba_fail(compiler->context, SAMBA_ERROR_NAME,
-                          "there is no pass '%s' to dump after%s%s%s: passes are trace autodiff optimizer expand simplify remat fuse place lower "
-                          "memory coalesce section, or all",
+                          "there is no pass '%s' to dump after%s%s%s: passes are"
+#define PASS(name) " " #name
+                          PASSES(PASS)
+#undef PASS
+                          ", or all",
                           wanted, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
     }
     for (int i = 0; i < PASS_COUNT; i++) {

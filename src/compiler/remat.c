@@ -6,7 +6,7 @@
  *
  * Needs: expanded, simplified graph. Gives: copies of cheap forward nodes in phase BCKWD. Breaks nothing (no simplify after it: equal
  * nodes of two phases would fall together again). */
-#include "compiler/compiler.h"
+#include "compiler/fuse.h"
 
 #include <string.h>
 
@@ -20,13 +20,7 @@ typedef struct remat {
     samba_ref *copy;      /* node -> its copy in BCKWD, SAMBA_NONE */
 } remat;
 
-static int64_t numel(const samba_node *node)
-{
-    int64_t n = 1;
-    for (int i = 0; i < node->rank; i++)
-        n *= node->shape[i];
-    return n;
-}
+static int64_t numel(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
 
 static bool cheap(const samba_node *node)
 {
