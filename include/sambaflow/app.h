@@ -63,6 +63,8 @@ SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_sess
 
 /* Multiply-adds in registers on `threads` threads with the widest vectors this CPU has: FLOP/s. Takes about a third of a second. */
 SAMBA_API double samba_measure_fma_peak(int threads);
+/* The same in bfloat16 products with float32 sums (AVX512-BF16); 0 where the CPU has no such instruction. */
+SAMBA_API double samba_measure_bf16_peak(int threads);
 
 /* ---- applications --------------------------------------------------------------------------------------------- */
 typedef struct samba_app_input {

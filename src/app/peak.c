@@ -21,7 +21,29 @@
 #include "app/peak_loop.h"
 #endif
 
-typedef float peak_loop(int64_t rounds);
+#if defined(__x86_64__)
+#include <immintrin.h>
+/* The same in pairs of bfloat16 with float sums. */
+static __attribute__((target("avx512f,avx512bf16"))) float loop_bf16(int64_t rounds, float start)
+{
+    const __m512 one = _mm512_set1_ps(start + 1);
+    const __m512bh scale = _mm512_cvtne2ps_pbh(one, one);
+    __m512 sums[12];
+#pragma GCC unroll 12
+    for (int i = 0; i < 12; i++)
+        sums[i] = _mm512_set1_ps(start + (float)i);
+    for (int64_t n = 0; n < rounds; n++)
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++)
+            sums[i] = _mm512_dpbf16_ps(sums[i], scale, scale);
+#pragma GCC unroll 12
+    for (int i = 1; i < 12; i++)
+        sums[0] = _mm512_add_ps(sums[0], sums[i]);
+    return _mm512_cvtss_f32(sums[0]);
+}
+#endif
+
+typedef float peak_loop(int64_t rounds, float start);
 
 static peak_loop *widest(int *bytes)
 {
@@ -36,27 +58,43 @@ static peak_loop *widest(int *bytes)
 
 static double time_loop(peak_loop *loop, int threads, int64_t rounds)
 {
-    float sum = 0;
+    volatile float unknown = 2;
+    float sum = 0, from = unknown;
     double start = samba_seconds();
 #pragma omp parallel num_threads(threads) reduction(+ : sum)
-    sum += loop(rounds);
+    sum += loop(rounds, from);
     double seconds = samba_seconds() - start;
     return sum < -1 ? 0 : seconds; /* the sum is positive: this only keeps the loop from being dropped */
 }
 
-double samba_measure_fma_peak(int threads)
+static double measure(peak_loop *loop, int lanes, int threads)
 {
     enum { SUMS = 12, REPEATS = 8 };
-    int bytes;
-    peak_loop *loop = widest(&bytes);
     int64_t rounds = 1 << 18;
     while (time_loop(loop, threads, rounds) < 0.02 && rounds < (int64_t)1 << 34)
         rounds *= 2;
-    double best = 0, flops = 2.0 * SUMS * (bytes / 4.0) * (double)rounds * threads;
+    double best = 0, flops = 2.0 * SUMS * lanes * (double)rounds * threads;
     for (int i = 0; i < REPEATS; i++) {
         double seconds = time_loop(loop, threads, rounds);
         if (seconds > 0 && flops / seconds > best)
             best = flops / seconds;
     }
     return best;
+}
+
+double samba_measure_fma_peak(int threads)
+{
+    int bytes;
+    peak_loop *loop = widest(&bytes);
+    return measure(loop, bytes / 4, threads);
+}
+
+double samba_measure_bf16_peak(int threads)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512bf16"))
+        return measure(loop_bf16, 32, threads);
+#endif
+    (void)threads;
+    return 0;
 }
