@@ -54,6 +54,7 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     /* d[c*ldd + r] = s[r*lds + c] for rows x cols of 4- or 8-byte elements */
     void (*transpose4)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
     void (*transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
+    void (*interleave2)(void *d, const void *a, const void *b, int64_t n); /* d[2i] = a[i], d[2i+1] = b[i], of 2 bytes each */
 } samba_kernels;
 extern const samba_kernels samba_kernels_generic, samba_kernels_avx2, samba_kernels_avx512;
 const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build or CPU lacks it */

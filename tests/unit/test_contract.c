@@ -324,6 +324,47 @@ static void test_views(void **state)
     }
 }
 
+/* ---- large products, which go by panels ---- */
+
+static void test_panels(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{200, 130, 100}, {193, 77, 801}, {48, 64, 768}, {60, 700, 1601}, {500, 65, 70}, {97, 641, 64}};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16};
+    srand(4);
+    for (int i = 0; i < SAMBA_COUNT(sizes); i++)
+        for (int j = 0; j < 8; j++) {
+            char name[100];
+            samba_dtype dtype = dtypes[j < 4 ? 0 : 1 + (i + j) % 4 / 3]; /* mostly the two that have kernels of their own */
+            snprintf(name, sizeof name, "panels, %lld x %lld x %lld layout %d %s", (long long)sizes[i][0], (long long)sizes[i][1],
+                     (long long)sizes[i][2], j & 3, samba_dtype_name(dtype));
+            plain_case(sizes[i][0], sizes[i][1], sizes[i][2], j & 1, j >> 1 & 1, dtype, (i + j) % 3, name);
+        }
+}
+
+/* Batches, some operands the same for each; rows with gaps, so that odd strides and places occur. */
+static void test_panel_views(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 24; seed++) {
+        char name[60];
+        tile_case t;
+        srand(seed);
+        samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1, .class_ = SAMBA_F32};
+        c.batch_rank = rand() % 2;
+        c.batch[0] = 1 + rand() % 3;
+        c.m[0] = 48 + rand() % 200;
+        c.n[0] = 64 + rand() % 200;
+        c.k[0] = 64 + rand() % 200;
+        c.a.dtype = c.b.dtype = seed % 2 ? SAMBA_FLOAT32 : SAMBA_BFLOAT16;
+        int64_t a = random_layout(&c, false, &c.a), b = random_layout(&c, true, &c.b);
+        snprintf(name, sizeof name, "panel views, seed %u", seed);
+        begin(&t, &c, a, b, rand() % 3);
+        check(&t, name);
+        case_end(&t);
+    }
+}
+
 /* ---- convolutions ---- */
 
 typedef struct convolution {
@@ -490,6 +531,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),        cmocka_unit_test(test_empty),
         cmocka_unit_test(test_dtypes),       cmocka_unit_test(test_views),
+        cmocka_unit_test(test_panels),       cmocka_unit_test(test_panel_views),
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_random_convolutions),
         cmocka_unit_test(test_one_window),   cmocka_unit_test(test_errors),
     };

@@ -8,6 +8,7 @@
  * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
  * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
 #include "kernels/cpu/contract_plan.h"
+#include "kernels/cpu/panel.h"
 #include <limits.h>
 #include <string.h>
 
@@ -393,6 +394,8 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
             contract->a.window_count = contract->b.window_count = 0;
         }
         samba_contract_simplify(contract);
+        if (samba_panel_suits(&problem))
+            return samba_prepare_panel(prepare, &problem, c->program, prepared);
         samba_contract_choose(&problem, &c->plan);
         c->contract = *contract;
         SAMBA_TRY(make_tables(c, prepare->arena));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between memory of any dtype and registers: load and store, contiguous and strided. Registers hold float for float32, bfloat16,
+ * Between memory of any dtype and registers: load and store, contiguous and strided; and 2-byte elements put side by side. Registers hold float for float32, bfloat16,
  * float16 and bool, double for float64, int64_t for integers. Compiled once for each ISA. */
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/vector_bits.h"
@@ -58,3 +58,12 @@ static inline uint8_t write_bool(float v) { return v != 0.0f; }
             d[i * stride] = write_##name(a[i]);                                                                              \
     }
 SAMBA_EACH_DTYPE(DTYPE)
+
+void SAMBA_ISA_NAME(samba_interleave2)(void *d_, const void *a_, const void *b_, int64_t n)
+{
+    uint32_t *d = d_; /* pairs; the lower half comes first in memory on every CPU that has a table */
+    const uint16_t *a = a_, *b = b_;
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; i++)
+        d[i] = (uint32_t)a[i] | (uint32_t)b[i] << 16;
+}

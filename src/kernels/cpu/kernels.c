@@ -189,4 +189,5 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .block_f64 = SAMBA_ISA_NAME(samba_block_f64),
     .transpose4 = SAMBA_ISA_NAME(samba_transpose4),
     .transpose8 = SAMBA_ISA_NAME(samba_transpose8),
+    .interleave2 = SAMBA_ISA_NAME(samba_interleave2),
 };

@@ -52,6 +52,7 @@ void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, const void *fir
                                     int64_t *place);
 void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value,
                                     int64_t *place);
+void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
 void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64_t n);
 
 #endif

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Large products by panels: see panel.h. C[m,n] = sum over k of A[m,k] B[k,n], for each batch element.
+ *
+ *   packed B   [step of k][panel][k of the step][64 columns]; the last panel is as narrow as what is left
+ *   packed A   [step of k][block of rows][rows][k], or [k][rows] where rows are what lies together in memory
+ *   sums       [rows of a unit][columns of a unit], float
+ *
+ * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows. A unit
+ * is a part of the other side, packed step by step into a thread's own scratch, times all of the shared side (or a large range of
+ * it, to bound the sums).
+ *
+ * A is read in place where its k lies together and few columns would pay for packing it.
+ *
+ * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together: B is [k/2][64][2], A [rows][k];
+ * an odd last k is padded with zero. Sums are float all the same.
+ *
+ * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot. */
+#include "kernels/cpu/panel.h"
+#include "kernels/cpu/pairs.h"
+#include <limits.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <libxsmm.h>
+#endif
+
+enum {
+    WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
+    STEP = 768,           /* most k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
+    ROWS = 192,           /* most rows of a block: each panel read from far away serves so many */
+    SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared */
+    LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
+    FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
+    PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
+    HOT_PANELS = 4        /* panels between two calls of the epilogue; of a unit where B is a thread's own */
+};
+#define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
+#define MOST_PACKED (96 << 20)    /* bytes of packed B */
+
+typedef union panel_kernel {
+    void (*f32)(const float *b, const float *a, float *c, ...);
+    void (*bf16)(const uint16_t *b, const uint16_t *a, float *c, ...);
+} panel_kernel;
+
+typedef struct panels {
+    const samba_tile_program *program;
+    const samba_kernels *kernels;
+    samba_contract contract;
+    bool half;       /* bfloat16 pairs */
+    bool rows_lie;   /* packed A is [k][rows] */
+    bool a_in_place;
+    bool whole_rows;
+    int64_t batches, m, n, k;
+    bool share_a;    /* A is packed whole, B by units; else the other way */
+    int64_t rows, row_blocks, step, steps, panel_count;    /* of a block; of all */
+    int64_t unit_blocks, unit_panels, row_units, column_units, units;
+    samba_source a, b; /* as samba_pack wants them; their axes are even */
+    int64_t row_ld;    /* of A as block kernels see it */
+    int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes; /* packed, of full steps */
+    int64_t shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
+    panel_kernel made[2][2][2][2]; /* [last rows][last panel][last step][first step] */
+} panels;
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+static int64_t element(const panels *p) { return p->half ? 2 : 4; }
+
+/* Elements of k as packed: pairs are whole. */
+static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? round_up(depth, 2) : depth; }
+
+static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step, p->k - step * p->step); }
+static int64_t rows_of(const panels *p, int64_t block) { return at_most(p->rows, p->m - block * p->rows); }
+static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
+
+static int64_t batch_offset(const panels *p, const samba_factor *factor, int64_t batch)
+{
+    int64_t offset = 0;
+    for (int i = p->contract.batch_rank - 1; i >= 0; i--) {
+        offset += batch % p->contract.batch[i] * factor->batch[i];
+        batch /= p->contract.batch[i];
+    }
+    return offset;
+}
+
+/* ---- packing ---- */
+
+static const char *operand_at(const samba_source *source, int64_t offset, int64_t own, int64_t k)
+{
+    return source->memory + (offset + own * source->factor.own[0] + k * source->factor.inner[0]) * source->memory_size;
+}
+
+/* Places within a packed step. */
+static int64_t panel_place(const panels *p, int64_t step, int64_t panel)
+{
+    return panel * WIDTH * packed_depth(p, depth_of(p, step)) * element(p);
+}
+static int64_t block_place(const panels *p, int64_t block) { return block * p->a_block_bytes; }
+
+static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, int64_t panel)
+{
+    int64_t depth = depth_of(p, step), width = width_of(p, panel);
+    const char *from = operand_at(&p->b, batch_offset(p, &p->b.factor, batch), panel * WIDTH, step * p->step);
+    if (p->half)
+        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
+                         (uint16_t *)to, width);
+    else
+        samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, width);
+}
+
+static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
+{
+    return operand_at(&p->a, batch_offset(p, &p->a.factor, batch), block * p->rows, step * p->step);
+}
+
+static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, int64_t block)
+{
+    int64_t depth = depth_of(p, step), rows = rows_of(p, block);
+    const char *from = rows_at(p, batch, step, block);
+    if (p->half)
+        samba_pack_rows_of_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows,
+                                 (uint16_t *)to, p->row_ld);
+    else if (p->rows_lie)
+        samba_pack(&p->a, from, &p->a.inner_axis, depth, &p->a.own_axis, rows, to, p->row_ld);
+    else
+        samba_pack(&p->a, from, &p->a.own_axis, rows, &p->a.inner_axis, depth, to, p->row_ld);
+}
+
+/* ---- multiplying ---- */
+
+static void multiply(const panels *p, const char *rows, int64_t block, const char *panel, int64_t panel_index, int64_t step,
+                     float *sums)
+{
+    int64_t height = rows_of(p, block), width = width_of(p, panel_index), depth = depth_of(p, step);
+    panel_kernel kernel = p->made[height < p->rows][width < WIDTH][depth < p->step][step == 0];
+    if (p->half)
+        kernel.bf16((const uint16_t *)panel, (const uint16_t *)rows, sums);
+    else if (kernel.f32)
+        kernel.f32((const float *)panel, (const float *)rows, sums);
+    else
+        p->kernels->block_f32((const float *)rows, p->rows_lie ? 1 : p->row_ld, p->rows_lie ? p->row_ld : 1,
+                              (const float *)panel, width, sums, p->sums_ld, height, width, depth, step == 0);
+}
+
+static void run_unit(const panels *p, const char *shared, char *own, int64_t unit)
+{
+    int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
+    int64_t batch = unit / p->column_units / p->row_units;
+    int64_t i0 = rows * p->unit_blocks, i1 = at_most(i0 + p->unit_blocks, p->row_blocks);
+    int64_t j0 = columns * p->unit_panels, j1 = at_most(j0 + p->unit_panels, p->panel_count);
+    float *sums = (float *)(own + p->sums_at);
+    char *mine = own + p->own_pack_at;
+    shared += batch * p->shared_batch_bytes;
+    for (int64_t step = 0; step < p->steps; step++) {
+        bool last = step == p->steps - 1;
+        const char *a = shared + step * p->a_step_bytes;
+        const char *b = p->share_a ? mine - panel_place(p, step, j0) : shared + step * p->b_step_bytes;
+        for (int64_t j = j0; j < j1 && p->share_a; j++)
+            pack_panel(p, mine + panel_place(p, step, j - j0), batch, step, j);
+        for (int64_t i = i0; i < i1; i++) {
+            int64_t row0 = batch * p->m + i * p->rows;
+            float *row_sums = sums + (i - i0) * p->rows * p->sums_ld;
+            const char *block = p->a_in_place ? rows_at(p, batch, step, i) : p->share_a ? a + block_place(p, i) : mine;
+            if (!p->share_a && !p->a_in_place)
+                pack_rows(p, mine, batch, step, i);
+            for (int64_t j = j0, until; j < j1; j = until) {
+                until = last && !p->whole_rows ? at_most(j + HOT_PANELS, j1) : j1;
+                for (int64_t l = j; l < until; l++)
+                    multiply(p, block, i, b + panel_place(p, step, l), l, step, row_sums + (l - j0) * WIDTH);
+                if (last)
+                    samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, at_most(until * WIDTH, p->n) - j * WIDTH,
+                                      row_sums + (j - j0) * WIDTH, p->sums_ld);
+            }
+        }
+    }
+}
+
+static void pack_shared(const panels *p, char *shared, int64_t part)
+{
+    int64_t pieces = p->share_a ? p->row_blocks : p->panel_count;
+    if (p->share_a && p->a_in_place)
+        return;
+    int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
+    shared += batch * p->shared_batch_bytes;
+    if (p->share_a)
+        pack_rows(p, shared + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
+    else
+        pack_panel(p, shared + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
+}
+
+/* Phases: packing the shared side; sums and epilogue; finishing, where the epilogue collects. */
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const panels *p = (const panels *)state;
+    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
+    if (phase == 0) {
+        int64_t parts = p->batches * p->steps * (p->share_a ? p->row_blocks : p->panel_count);
+        for (int64_t i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
+            pack_shared(p, scratch, i);
+    } else if (phase == 1) {
+        samba_tile_begin(p->program, own);
+        for (int64_t i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
+            run_unit(p, scratch, own, i);
+    } else if (thread == 0) {
+        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
+    }
+}
+
+/* ---- preparing ---- */
+
+static bool is_pairs(const samba_contract_problem *problem)
+{
+    return problem->use_libxsmm && problem->contract.a.dtype == SAMBA_BFLOAT16 &&
+           problem->contract.b.dtype == SAMBA_BFLOAT16 && samba_pairs_are_fast();
+}
+
+bool samba_panel_suits(const samba_contract_problem *problem)
+{
+    const samba_contract *c = &problem->contract;
+    if (c->class_ != SAMBA_F32 || c->m_rank != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count)
+        return false;
+    double flops = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
+    bool pairs = is_pairs(problem);
+    if (problem->m < 48 || problem->n < WIDTH || problem->k < 32 || flops < LEAST_FLOPS)
+        return pairs && problem->k > 0; /* nobody else multiplies pairs */
+    int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
+    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <= MOST_PACKED;
+}
+
+#if defined(__x86_64__)
+static panel_kernel make_kernel(const panels *p, int64_t rows, int64_t width, int64_t depth, bool first)
+{
+    panel_kernel kernel = {NULL};
+    float alpha = 1, beta = first ? 0 : 1;
+    int lda = (int)width, ldb = (int)p->row_ld, ldc = (int)p->sums_ld, flags = 0;
+    if (p->half) {
+        flags = LIBXSMM_GEMM_FLAG_VNNI_A;
+        libxsmm_bsmmfunction made = libxsmm_bsmmdispatch((int)width, (int)rows, (int)packed_depth(p, depth), &lda, &ldb, &ldc,
+                                                         &alpha, &beta, &flags, NULL);
+        memcpy(&kernel, &made, sizeof made);
+        return kernel;
+    }
+    flags = p->rows_lie ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
+    kernel.f32 = libxsmm_smmdispatch((int)width, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+    return kernel;
+}
+
+static bool make_kernels(panels *p)
+{
+    int64_t rows[2] = {p->rows, rows_of(p, p->row_blocks - 1)}, width[2] = {at_most(WIDTH, p->n), width_of(p, p->panel_count - 1)};
+    int64_t depth[2] = {p->step, depth_of(p, p->steps - 1)};
+    bool all = true;
+    for (int i = 0; i < 16; i++) {
+        panel_kernel kernel = make_kernel(p, rows[i >> 3 & 1], width[i >> 2 & 1], depth[i >> 1 & 1], i & 1);
+        p->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1] = kernel;
+        all = all && kernel.f32;
+    }
+    return all;
+}
+#endif
+
+/* Axes of a side that is one evenly spaced dim; every offset is index * stride. */
+static samba_status describe(panels *p, const samba_contract_problem *problem, bool second, int64_t own_width, samba_arena *arena)
+{
+    samba_source *source = second ? &p->b : &p->a;
+    const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
+    *source = (samba_source){.kernels = problem->kernels, .class_ = problem->contract.class_, .factor = *factor};
+    source->memory = problem->memory + problem->buffers[factor->buffer].offset +
+                     factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+    int64_t own = second ? problem->n : problem->m;
+    samba_split_init(&source->own, 1, &own, own_width, 1);
+    samba_split_init(&source->inner, 1, &problem->k, p->step, 1);
+    source->own.width = own_width;
+    source->inner.width = p->step;
+    source->own.step = own_width;
+    source->inner.step = p->step;
+    samba_source_describe(source, true);
+    return samba_source_tables(source, arena);
+}
+
+/* How many parts of at most `most` make `total`, a multiple of `threads` where that many are to be dealt; and how large each is. */
+static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
+{
+    int64_t parts = (total + most - 1) / most;
+    if (total >= threads)
+        parts = round_up(parts, threads);
+    *size = (total + parts - 1) / parts;
+    return (total + *size - 1) / *size;
+}
+
+static void choose_blocks(panels *p, const samba_contract_problem *problem)
+{
+    int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
+    p->share_a = !p->whole_rows && p->m < p->n && p->batches * p->n * p->k * element(p) > SHARED_BYTES;
+    p->steps = deal(p->k, STEP, 1, &p->step);
+    if (p->steps > 1) {
+        p->step = round_up(p->step, 16);
+        p->steps = (p->k + p->step - 1) / p->step;
+    }
+    p->row_blocks = deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->panel_count = (p->n + WIDTH - 1) / WIDTH;
+    if (p->share_a) {
+        p->column_units = deal(p->panel_count, HOT_PANELS, deals, &p->unit_panels);
+        p->row_units = deal(p->row_blocks, LONG / ROWS, 1, &p->unit_blocks);
+    } else {
+        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : LONG / WIDTH, 1, &p->unit_panels);
+        p->row_units = p->row_blocks;
+        p->unit_blocks = 1;
+    }
+    p->units = p->batches * p->row_units * p->column_units;
+    p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
+}
+
+static void lay_out(panels *p)
+{
+    int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
+    p->rows_lie = !p->half && p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
+    int64_t stride = p->a.factor.own[0];
+    p->a_in_place = p->n < FEW_COLUMNS && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
+                    stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 : p->a.native);
+    p->row_ld = round_up(p->rows_lie ? p->rows : depth, 32);
+    if (p->row_ld * element(p) % PAGE == 0)
+        p->row_ld += 32;
+    if (p->a_in_place)
+        p->row_ld = stride;
+    p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? p->step : p->rows) * p->row_ld * element(p), 64);
+    p->a_step_bytes = p->row_blocks * p->a_block_bytes;
+    p->b_step_bytes = round_up(depth * p->n * element(p), 64);
+    a_bytes = p->steps * p->a_step_bytes;
+    b_bytes = p->steps * p->b_step_bytes;
+    p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
+    p->shared_bytes = p->batches * p->shared_batch_bytes;
+    own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * element(p), 64) : p->a_block_bytes;
+    p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
+    p->own_pack_at = p->sums_at + round_up(at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4, 64);
+    p->thread_bytes = p->own_pack_at + own;
+}
+
+samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contract_problem *problem,
+                                 const samba_tile_program *program, samba_prepared *prepared)
+{
+    panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
+    if (!p)
+        return SAMBA_ERROR_MEMORY;
+    *p = (panels){.program = program, .kernels = prepare->kernels, .contract = problem->contract, .half = is_pairs(problem),
+                  .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m, .n = problem->n,
+                  .k = problem->k};
+    choose_blocks(p, problem);
+    SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
+    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
+    lay_out(p);
+#if defined(__x86_64__)
+    if (prepare->use_libxsmm && !make_kernels(p) && p->half)
+        return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "libxsmm has no bfloat16 block of %lld x %lld x %lld",
+                          (long long)p->rows, (long long)p->sums_ld, (long long)p->step);
+#endif
+    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
+    prepared->phases = 2 + samba_tile_has_collect(program);
+    return SAMBA_OK;
+}
