@@ -6,6 +6,7 @@ import struct
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 
 class LogReg(nn.Module):
@@ -51,8 +52,72 @@ class LeNet(nn.Module):
         return self.criterion(self.fc3(torch.relu(self.fc2(x))), label)
 
 
-def make(name, hidden=128):
-    return {"logreg": LogReg, "lenet": LeNet}[name]() if name != "resffn" else ResFFNLogReg(hidden)
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.c_attn = nn.Linear(width, 3 * width)
+        self.c_proj = nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, time, width = x.shape
+        q, k, v = (part.view(batch, time, self.heads, width // self.heads).transpose(1, 2) for part in self.c_attn(x).split(width, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).reshape(batch, time, width))
+
+
+class MLP(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c_fc = nn.Linear(width, 4 * width)
+        self.c_proj = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(width)
+        self.attn = Attention(width, heads)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = MLP(width)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT(nn.Module):
+    """GPT-2 as nanoGPT writes it; the projection onto the vocabulary is the token table itself."""
+
+    def __init__(self, n_layer=4, n_head=4, n_embd=128, block_size=128, vocab_size=256):
+        super().__init__()
+        self.wte = nn.Embedding(vocab_size, n_embd)
+        self.wpe = nn.Embedding(block_size, n_embd)
+        self.h = nn.ModuleList(Block(n_embd, n_head) for _ in range(n_layer))
+        self.ln_f = nn.LayerNorm(n_embd)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif "ln_" not in name:
+                nn.init.normal_(parameter, std=0.02 / (2 * n_layer) ** 0.5 if name.endswith("c_proj.weight") else 0.02)
+
+    def forward(self, input, label):
+        x = self.wte(input) + self.wpe(torch.arange(input.shape[1], device=input.device))
+        for block in self.h:
+            x = block(x)
+        logits = F.linear(self.ln_f(x), self.wte.weight)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), label.view(-1))
+
+
+MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT}
+
+
+def make(name, settings):
+    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2."""
+    return MODELS[name](**settings)
 
 
 def read_safetensors(path):
@@ -74,8 +139,8 @@ def read_safetensors(path):
 class Trainer:
     """A whole training step: zero_grad, forward, backward, clipping with AdamW, optimizer."""
 
-    def __init__(self, name, tensors, hidden=128, optimizer="sgd", lr=0.01, momentum=0.9, weight_decay=1e-4, max_grad_norm=0.0):
-        self.model = make(name, hidden)
+    def __init__(self, name, tensors, settings, optimizer="sgd", lr=0.01, momentum=0.9, weight_decay=1e-4, max_grad_norm=0.0):
+        self.model = make(name, settings)
         with torch.no_grad():
             for key, parameter in self.model.named_parameters():
                 parameter.copy_(tensors[key])
@@ -85,9 +150,9 @@ class Trainer:
         else:
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=lr, weight_decay=weight_decay)
 
-    def step(self, image, label):
+    def step(self, data, label):
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model(image, label)
+        loss = self.model(data, label)
         loss.backward()
         if self.max_grad_norm > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)

@@ -17,7 +17,7 @@ def main():
     lr, momentum, weight_decay, max_grad_norm = map(float, sys.argv[5:9])
     torch.set_num_threads(int(sys.argv[9]))
     tensors = read_safetensors(path)
-    trainer = Trainer(model, tensors, hidden, optimizer, lr, momentum, weight_decay, max_grad_norm)
+    trainer = Trainer(model, tensors, {"hidden": hidden} if model == "resffn" else {}, optimizer, lr, momentum, weight_decay, max_grad_norm)
     image, label = tensors["image"], tensors["label"]
     print("ready", flush=True)
     for line in sys.stdin:

@@ -27,7 +27,7 @@ def main():
         pixels = np.frombuffer(file.read()[16:], np.uint8).reshape(-1, 784)
     with gzip.open(f"{folder}/digits-labels-idx1-ubyte.gz") as file:
         labels = np.frombuffer(file.read()[8:], np.uint8).astype(np.int64)
-    trainer = Trainer(model, read_safetensors(initial), **SETTINGS[optimizer])
+    trainer = Trainer(model, read_safetensors(initial), {"hidden": 128} if model == "resffn" else {}, **SETTINGS[optimizer])
     for step in range(int(steps)):
         rows = (np.arange(BATCH) + step * BATCH) % len(labels)
         image = torch.from_numpy((pixels[rows].astype(np.float32) / np.float32(255) - np.float32(0.1307)) / np.float32(0.3081))
