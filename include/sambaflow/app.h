@@ -96,6 +96,9 @@ typedef samba_status samba_app_data_fn(samba_context *context, const char *folde
                                        samba_app_data *data);
 /* The handwritten digits of a folder: `image` becomes (pixel / 255 - 0.1307) / 0.3081 in whatever shape the input has, `label` the digit. */
 SAMBA_API samba_app_data_fn samba_app_digits;
+/* A text file, or text.txt in a folder: its bytes are tokens, cut into samples of `input`, int64 (batch, tokens), and `label`, the same
+ * one byte further on. The last tenth of the samples is for testing. */
+SAMBA_API samba_app_data_fn samba_app_text;
 
 typedef struct samba_app {
     size_t struct_size;

@@ -61,7 +61,8 @@ typedef struct samba_initializer {
     samba_initializer_kind kind;
     double a, b;
 } samba_initializer;
-/* A trainable parameter, made the first time its (scoped) name is used; the second use must agree in dtype and shape. */
+/* A trainable parameter, made the first time its (scoped) name is used, by this or by a layer; the second use must agree in dtype and
+ * shape. So a parameter made before the layer that uses it starts as said here, and may be used elsewhere too. */
 SAMBA_API samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                       samba_initializer initializer);
 
@@ -70,11 +71,18 @@ typedef struct samba_conv2d_options { /* zero means PyTorch's default: stride 1,
     int64_t stride[2], padding[2], dilation[2], groups;
     bool no_bias;
 } samba_conv2d_options;
+typedef struct samba_linear_options { /* zero means PyTorch's default */
+    bool no_bias;
+    const samba_initializer *weight, *bias; /* what they start from; NULL: uniform within 1 / sqrt(in_features) */
+} samba_linear_options;
 SAMBA_API samba_value samba_linear(samba_value input, const char *name, int64_t out_features);
 SAMBA_API samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features);
+SAMBA_API samba_value samba_linear_with(samba_value input, const char *name, int64_t out_features,
+                                        const samba_linear_options *options /* may be NULL */);
 SAMBA_API samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
                                    const samba_conv2d_options *options /* may be NULL */);
 SAMBA_API samba_value samba_layer_norm(samba_value input, const char *name); /* last dim, eps 1e-5, weight and bias */
+/* Rows of "<name>.weight", float32 (num_embeddings, embedding_dim), which starts as N(0, 1). */
 SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
 SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);

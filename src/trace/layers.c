@@ -53,8 +53,10 @@ samba_value samba_matmul(samba_value a, samba_value b)
 
 /* ---- linear ---- */
 
-static samba_value linear(samba_value input, const char *name, int64_t out_features, bool bias)
+samba_value samba_linear_with(samba_value input, const char *name, int64_t out_features, const samba_linear_options *options)
 {
+    static const samba_linear_options defaults;
+    const samba_linear_options *o = options ? options : &defaults;
     samba_graph *graph;
     if (!enter_layer("linear", &input, name, true, &graph))
         return none_of(graph);
@@ -66,22 +68,23 @@ static samba_value linear(samba_value input, const char *name, int64_t out_featu
                                                             x.rank, (long long)out_features));
     int64_t in_features = x.shape[x.rank - 1];
     samba_initializer initializer = uniform_within((double)in_features);
-    samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features}, initializer);
+    samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features},
+                                         o->weight ? *o->weight : initializer);
     samba_value result = samba_matmul(input, samba_transpose(weight, 0, 1));
-    if (bias)
-        result = samba_add(result, samba_parameter(graph, "bias", x.dtype, 1, &out_features, initializer));
+    if (!o->no_bias)
+        result = samba_add(result, samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer));
     samba_scope_pop(graph);
     return result;
 }
 
 samba_value samba_linear(samba_value input, const char *name, int64_t out_features)
 {
-    return linear(input, name, out_features, true);
+    return samba_linear_with(input, name, out_features, NULL);
 }
 
 samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features)
 {
-    return linear(input, name, out_features, false);
+    return samba_linear_with(input, name, out_features, &(samba_linear_options){.no_bias = true});
 }
 
 /* ---- convolution and pooling ---- */
