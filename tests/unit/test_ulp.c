@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far every element-wise float32 kernel is from the exact value, in units in the last place (ULP), on each ISA that this
+ * machine has. The exact value is double's, by libm, whose own error is nothing here. Alone, the program takes every 4099th
+ * float, random ones, and all near the places where functions change their ways; `test_ulp all [function]` takes all 2^32
+ * floats (minutes) and prints the table that docs/performance.md shows.
+ *
+ * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact
+ * result, or the other way round, and a zero of the wrong sign are infinitely wrong. For gelu, which is a composite, the unit is
+ * that of its argument, and nothing is asked. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/kernel.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK 4096
+#define STEP 4099 /* a prime: its multiples meet all mantissas */
+#define NEIGHBOURS 1024
+
+typedef void composite_fn(const samba_kernels *kernels, float *d, const float *x, int64_t n);
+typedef struct function {
+    const char *name;
+    int op;
+    double (*exact)(double);
+    double limit;            /* ULP; HALF: correctly rounded */
+    bool rising;             /* it never falls as its argument grows; the kernel may, and that is counted */
+    composite_fn *composite; /* instead of op */
+} function;
+
+typedef struct finding {
+    double worst;
+    float at;
+    uint64_t count, exact, falls;
+} finding;
+
+/* ---- the functions ---- */
+static double negative(double x) { return -x; }
+static double sign(double x) { return (x > 0) - (x < 0); }
+static double relu(double x) { return x < 0 ? 0 : x; }
+static double rsqrt(double x) { return 1 / sqrt(x); }
+static double reciprocal(double x) { return 1 / x; }
+static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double logical_not(double x) { return x == 0; }
+static double not_zero(double x) { return x != 0; }
+static double to_bfloat16(double x) { return samba_bfloat16_to_float(samba_float_to_bfloat16((float)x)); }
+static double to_float16(double x) { return samba_float16_to_float(samba_float_to_float16((float)x)); }
+static double gelu(double x) { return x * 0.5 * erfc(-x * M_SQRT1_2); }
+static double gelu_tanh(double x)
+{
+    double y = 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); /* (1 + tanh(y / 2)) / 2 = sigmoid y */
+    return x * sigmoid(y);
+}
+
+static void with(const samba_kernels *kernels, int op, float *d, const float *a, float number, int64_t n)
+{
+    float numbers[CHUNK];
+    kernels->fill[SAMBA_F32](numbers, &number, n);
+    kernels->map[op][SAMBA_F32](d, a, numbers, NULL, n);
+}
+
+static void make_gelu(const samba_kernels *kernels, float *d, const float *x, int64_t n)
+{
+    with(kernels, SAMBA_TILE_mul, d, x, (float)M_SQRT1_2, n);
+    kernels->map[SAMBA_TILE_erf][SAMBA_F32](d, d, NULL, NULL, n);
+    with(kernels, SAMBA_TILE_add, d, d, 1.0f, n);
+    with(kernels, SAMBA_TILE_mul, d, d, 0.5f, n);
+    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, x, d, NULL, n);
+}
+
+static void make_gelu_tanh(const samba_kernels *kernels, float *d, const float *x, int64_t n)
+{
+    float half[CHUNK];
+    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, x, x, NULL, n);
+    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, d, x, NULL, n);
+    with(kernels, SAMBA_TILE_mul, d, d, 0.044715f, n);
+    kernels->map[SAMBA_TILE_add][SAMBA_F32](d, x, d, NULL, n);
+    with(kernels, SAMBA_TILE_mul, d, d, (float)(M_2_SQRTPI * M_SQRT1_2), n);
+    kernels->map[SAMBA_TILE_tanh][SAMBA_F32](d, d, NULL, NULL, n);
+    with(kernels, SAMBA_TILE_add, d, d, 1.0f, n);
+    with(kernels, SAMBA_TILE_mul, half, x, 0.5f, n);
+    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, half, d, NULL, n);
+}
+
+#define HALF 0.5000001
+static const function functions[] = {
+    {"exp", SAMBA_TILE_exp, exp, 4, true, NULL},
+    {"log", SAMBA_TILE_log, log, 4, true, NULL},
+    {"tanh", SAMBA_TILE_tanh, tanh, 4, true, NULL},
+    {"sigmoid", SAMBA_TILE_sigmoid, sigmoid, 4, true, NULL},
+    {"erf", SAMBA_TILE_erf, erf, 4, true, NULL},
+    {"rsqrt", SAMBA_TILE_rsqrt, rsqrt, 4, false, NULL},
+    {"sqrt", SAMBA_TILE_sqrt, sqrt, HALF, true, NULL},
+    {"reciprocal", SAMBA_TILE_reciprocal, reciprocal, HALF, false, NULL},
+    {"neg", SAMBA_TILE_neg, negative, 0, false, NULL},
+    {"abs", SAMBA_TILE_abs, fabs, 0, false, NULL},
+    {"sign", SAMBA_TILE_sign, sign, 0, true, NULL},
+    {"relu", SAMBA_TILE_relu, relu, 0, true, NULL},
+    {"logical_not", SAMBA_TILE_logical_not, logical_not, 0, false, NULL},
+    {"not_zero", SAMBA_TILE_not_zero, not_zero, 0, false, NULL},
+    {"round_bfloat16", SAMBA_TILE_round_bfloat16, to_bfloat16, 0, true, NULL},
+    {"round_float16", SAMBA_TILE_round_float16, to_float16, 0, true, NULL},
+    {"gelu", -1, gelu, INFINITY, false, make_gelu},
+    {"gelu_tanh", -1, gelu_tanh, INFINITY, false, make_gelu_tanh},
+};
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+typedef finding findings[FUNCTIONS][SAMBA_ISA_COUNT];
+
+/* ---- measuring ---- */
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static double bounded(double x) { return x > 0x1p128 ? 0x1p128 : x < -0x1p128 ? -0x1p128 : x; }
+
+static double unit_at(double x) /* distance of floats about x */
+{
+    double size = fabs(x);
+    size = size < 0x1p-126 ? 0x1p-126 : size >= 0x1p128 ? 0x1p127 : size;
+    uint64_t bits;
+    memcpy(&bits, &size, sizeof bits);
+    bits &= UINT64_C(0x7ff) << 52;
+    memcpy(&size, &bits, sizeof size);
+    return size * 0x1p-23;
+}
+
+static double error_of(float given, double exact, double about)
+{
+    if (isnan(exact) || isnan(given))
+        return isnan(exact) && isnan(given) ? 0 : INFINITY;
+    if (given == 0 && (float)exact == 0)
+        return signbit(given) == signbit((float)exact) ? fabs(exact) / 0x1p-149 : INFINITY;
+    return fabs(bounded(given) - bounded(exact)) / unit_at(about);
+}
+
+/* n floats, ascending as numbers or descending, or in no order. */
+static void measure(const function *f, finding *found, const float *x, int n, int order)
+{
+    double exact[CHUNK];
+    float given[CHUNK];
+    for (int i = 0; i < n; i++)
+        exact[i] = f->exact(x[i]);
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
+        if (!kernels)
+            continue;
+        if (f->composite)
+            f->composite(kernels, given, x, n);
+        else
+            kernels->map[f->op][SAMBA_F32](given, x, NULL, NULL, n);
+        finding *at = &found[isa];
+        at->count += (uint64_t)n;
+        for (int i = 0; i < n; i++) {
+            at->exact += given[i] == (float)exact[i] || (isnan(given[i]) && isnan(exact[i]));
+            double error = error_of(given[i], exact[i], f->composite ? x[i] : exact[i]);
+            if (error > at->worst) {
+                at->worst = error;
+                at->at = x[i];
+            }
+        }
+        for (int i = 1; f->rising && order != 0 && i < n; i++)
+            at->falls += order > 0 ? given[i] < given[i - 1] : given[i] > given[i - 1];
+    }
+}
+
+static void join(findings all, findings part)
+{
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+            finding *to = &all[f][isa], *from = &part[f][isa];
+            to->count += from->count, to->exact += from->exact, to->falls += from->falls;
+            /* of equals the one with the least bits, so that the table does not depend on threads */
+            if (from->worst > to->worst || (from->worst == to->worst && memcmp(&from->at, &to->at, sizeof from->at) < 0)) {
+                to->worst = from->worst;
+                to->at = from->at;
+            }
+        }
+}
+
+static void print_table(findings all, const char *only)
+{
+    printf("%-15s %-8s %12s  %-15s %10s %8s\n", "function", "ISA", "greatest ULP", "at", "exact", "falls");
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+            const finding *at = &all[f][isa];
+            if (at->count == 0 || (only && strcmp(only, functions[f].name) != 0))
+                continue;
+            printf("%-15s %-8s %12.4f  %-15.8g %8.4f %% %8llu\n", functions[f].name, samba_isa_names[isa], at->worst, (double)at->at,
+                   100.0 * (double)at->exact / (double)at->count, (unsigned long long)at->falls);
+        }
+}
+
+/* ---- all floats ---- */
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int measure_all(const char *only)
+{
+    static findings all;
+    const int64_t chunks = (INT64_C(1) << 32) / CHUNK;
+    int64_t done = 0;
+    double start = seconds();
+#pragma omp parallel
+    {
+        findings *own = calloc(1, sizeof *own);
+#pragma omp for schedule(dynamic, 64)
+        for (int64_t c = 0; c < chunks; c++) {
+            float x[CHUNK];
+            for (int i = 0; i < CHUNK; i++)
+                x[i] = float_of((uint32_t)c * CHUNK + (uint32_t)i);
+            for (int f = 0; own && f < FUNCTIONS; f++)
+                if (!only || strcmp(only, functions[f].name) == 0)
+                    measure(&functions[f], (*own)[f], x, CHUNK, c < chunks / 2 ? 1 : -1);
+#pragma omp critical
+            if (++done % (chunks / 50) == 0) {
+                double spent = seconds() - start;
+                fprintf(stderr, "%3.0f %%, %.0f s left\n", 100.0 * (double)done / (double)chunks,
+                        spent * (double)(chunks - done) / (double)done);
+            }
+        }
+#pragma omp critical
+        if (own)
+            join(all, *own);
+        free(own);
+    }
+    print_table(all, only);
+    int bad = 0;
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+            bad |= !(all[f][isa].worst <= functions[f].limit);
+    return bad;
+}
+
+/* ---- a share of them ---- */
+static const float places[] = {0.0f, 1e-38f, 0x1p-126f, 1e-4f, 0.34657359f, 0.70710678f, 1.0f, 1.41421356f, 3.9192059f, 4.0f,
+                               9.0109134f, 16.6355324f, 17.32868f, 87.336548f, 88.722839f, 88.3762589f, 103.278931f, 103.972084f,
+                               104.5f, 65504.0f, 65520.0f, 0x1p127f, INFINITY};
+
+static void test_share(void **state)
+{
+    (void)state;
+    static findings all;
+    unsigned seed = (unsigned)time(NULL) ^ (unsigned)getpid();
+    printf("random floats by seed %u\n", seed);
+    srand(seed);
+    float x[CHUNK];
+    for (int64_t begin = 0; begin < INT64_C(1) << 32; begin += (int64_t)CHUNK * STEP) {
+        int n = 0;
+        for (; n < CHUNK && begin + (int64_t)n * STEP < INT64_C(1) << 32; n++)
+            x[n] = float_of((uint32_t)(begin + (int64_t)n * STEP));
+        for (int f = 0; f < FUNCTIONS; f++)
+            measure(&functions[f], all[f], x, n, 0);
+    }
+    for (int round = 0; round < 16; round++) {
+        for (int i = 0; i < CHUNK; i++)
+            x[i] = float_of((uint32_t)rand() << 16 ^ (uint32_t)rand());
+        for (int f = 0; f < FUNCTIONS; f++)
+            measure(&functions[f], all[f], x, CHUNK, 0);
+    }
+    for (int place = 0; place < 2 * SAMBA_COUNT(places); place++) {
+        uint32_t bits, minus = place % 2 ? UINT32_C(1) << 31 : 0;
+        memcpy(&bits, &places[place / 2], sizeof bits);
+        for (int i = 0; i < 2 * NEIGHBOURS; i++)
+            x[i] = float_of((bits - NEIGHBOURS + (uint32_t)i) ^ minus);
+        for (int f = 0; f < FUNCTIONS; f++)
+            measure(&functions[f], all[f], x, 2 * NEIGHBOURS, 0);
+    }
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+            if (!(all[f][isa].worst <= functions[f].limit)) {
+                print_table(all, functions[f].name);
+                fail_msg("%s on %s is %g ULP off at %a (seed %u); %g are allowed", functions[f].name, samba_isa_names[isa],
+                         all[f][isa].worst, (double)all[f][isa].at, seed, functions[f].limit);
+            }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_share)};
+    if (argc > 1 && strcmp(argv[1], "all") == 0)
+        return measure_all(argc > 2 ? argv[2] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
