@@ -29,40 +29,51 @@ extern float powf(float, float);
 #endif
 #endif
 
-/* x = k ln2 + r, |r| <= ln2 / 2; returns exp(r) - 1. k is exact in float as long as |x| < 2^21. The first part of ln2 has 10
- * bits, so its product with k is exact. Adding 1.5 * 2^23 rounds to an integer that stands in the low bits. */
-static inline float exp_reduced(float x, int32_t *k)
+/* x = k ln2 + r, |r| <= ln2 / 2; returns r^2 q(r) and r, whose sum is exp(r) - 1. k is exact in float as long as |x| < 2^21. The
+ * first part of ln2 has 10 bits, so its product with k is exact. Adding 1.5 * 2^23 rounds to an integer, which then stands in
+ * the low bits: shifted left by 23, as callers do, k + bias is an exponent. */
+static inline float exp_reduced(float x, float bias, float *r, uint32_t *exponent)
 {
-    float shifted = x * 1.44269502f + 12582912.0f, whole = shifted - 12582912.0f;
-    *k = (int32_t)(bits_of(shifted) - bits_of(12582912.0f));
-    float r = (x - whole * 0.693359375f) + whole * 2.12194442e-4f;
-    float q = 1.98458773e-4f;
-    q = q * r + 1.39406277e-3f;
-    q = q * r + 8.33338965e-3f;
-    q = q * r + 4.16663624e-2f;
-    q = q * r + 1.66666657e-1f;
-    q = q * r + 0.5f;
-    return q * (r * r) + r;
+    float magic = 12582912.0f + bias, shifted = x * 1.44269502f + magic, whole = shifted - magic;
+    *exponent = bits_of(shifted) << 23;
+    float rest = (x - whole * 0.693359375f) + whole * 2.12194442e-4f;
+    float q = 1.38706563e-3f;
+    q = q * rest + 8.36626161e-3f;
+    q = q * rest + 4.16674353e-2f;
+    q = q * rest + 1.66665465e-1f;
+    q = q * rest + 4.9999997e-1f;
+    *r = rest;
+    return q * rest * rest;
 }
-
-static inline float power_of_two(int32_t k) { return float_of((uint32_t)(k + 127) << 23); }
 
 /* 2^k is applied in two steps, as its exponent leaves float's range before the result does. */
 static inline float vector_exp(float x)
 {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
-    int32_t k;
-    float p = exp_reduced(x, &k) + 1.0f;
-    int32_t half = k >> 1;
-    return p * power_of_two(half) * power_of_two(k - half);
+    float r;
+    uint32_t both; /* of two exponents */
+    float p = exp_reduced(x, 254.0f, &r, &both) + r + 1.0f;
+    uint32_t half = both >> 1 & 0xff800000u;
+    return p * float_of(half) * float_of(both - half);
+}
+
+/* exp(x) for x <= 0: 2^(k + 64) cannot leave the range, and the last step brings it back. */
+static inline float vector_exp_negative(float x)
+{
+    x = x < -104.0f ? -104.0f : x;
+    float r;
+    uint32_t exponent;
+    float p = exp_reduced(x, 127.0f + 64.0f, &r, &exponent) + r + 1.0f;
+    return p * float_of(exponent) * 0x1p-64f;
 }
 
 /* exp(x) - 1 where 2^k stays in range: |x| < 80 */
 static inline float vector_expm1(float x)
 {
-    int32_t k;
-    float p = exp_reduced(x, &k), scale = power_of_two(k);
+    float r;
+    uint32_t exponent;
+    float p = exp_reduced(x, 127.0f, &r, &exponent) + r, scale = float_of(exponent);
     return scale * p + (scale - 1.0f);
 }
 
@@ -78,7 +89,7 @@ static inline float vector_tanh(float x)
 /* From exp(-|x|), which cannot overflow; small results keep their precision. */
 static inline float vector_sigmoid(float x)
 {
-    float e = vector_exp(-fabsf(x));
+    float e = vector_exp_negative(-fabsf(x));
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
