@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small models of random shapes, one generator a family. A generator draws sizes from the case's random numbers and traces a graph;
+ * leaves are parameters, so that backward is generated too. The driver (test_random_shapes.c) compiles, runs and compares: a new
+ * operator or kernel is covered by adding a generator to the table at the end.
+ *
+ * Leaves hold multiples of 1/4 up to 2. So sums of products are exact in float32 whatever their order, and a family that stays
+ * exact must agree with the reference in every bit. */
+#ifndef SAMBA_TEST_RANDOM_MODELS_H
+#define SAMBA_TEST_RANDOM_MODELS_H
+
+#include "tensor/tensor.h"
+#include <sambaflow/graph.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct random_case {
+    uint64_t state;      /* of the random numbers */
+    samba_context *context;
+    samba_graph *graph;
+    samba_dtype dtype;   /* of the case's floats */
+    bool exact;          /* every value is a small multiple of 1/64: no rounding anywhere */
+    bool inference;      /* no loss */
+    int64_t budget;      /* of multiply-adds that are left */
+    int count;           /* names given so far */
+    struct { char name[16]; int64_t end; } indices[4]; /* inputs of integers in [0, end) */
+    int index_count;
+} random_case;
+
+/* ---- random numbers: splitmix64 ---- */
+static inline uint64_t draw(random_case *t)
+{
+    uint64_t z = t->state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+static inline int64_t below(random_case *t, int64_t bound) { return (int64_t)(draw(t) % (uint64_t)bound); }
+static inline int64_t between(random_case *t, int64_t low, int64_t high) { return low + below(t, high - low + 1); }
+static inline bool chance(random_case *t, int percent) { return below(t, 100) < percent; }
+
+/* A size: now and then 0, often 1 or tiny, mostly odd ones, few huge; the budget shrinks by as much and keeps cases small. */
+static inline int64_t size(random_case *t)
+{
+    int64_t kind = below(t, 100), most = t->budget < 1 ? 1 : t->budget;
+    int64_t n = kind < 1 ? 0 : kind < 12 ? 1 : kind < 35 ? between(t, 2, 5) : kind < 75 ? between(t, 6, 40)
+              : kind < 90 ? between(t, 41, 130) : kind < 98 ? between(t, 131, 700) : between(t, 701, 5000);
+    n = n > most ? 1 + n % most : n;
+    t->budget /= n > 0 ? n : 1;
+    return n;
+}
+static inline int64_t some(random_case *t) /* a size that is not 0 */
+{
+    int64_t n = size(t);
+    return n ? n : 1;
+}
+
+/* ---- leaves and ends ---- */
+static inline samba_value leaf_of(random_case *t, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    char name[16];
+    snprintf(name, sizeof name, "p%d", t->count++);
+    return samba_parameter(t->graph, name, dtype, rank, shape, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+}
+static inline samba_value leaf(random_case *t, int rank, const int64_t *shape) { return leaf_of(t, t->dtype, rank, shape); }
+
+static inline samba_value indices(random_case *t, int rank, const int64_t *shape, int64_t end)
+{
+    samba_tensor *example;
+    char *name = t->indices[t->index_count].name;
+    snprintf(name, sizeof t->indices[0].name, "i%d", t->count++);
+    t->indices[t->index_count++].end = end;
+    if (samba_tensor_empty(t->context, name, chance(t, 50) ? SAMBA_INT64 : SAMBA_INT32, rank, shape, &example) == SAMBA_OK) {
+        (void)samba_graph_add_input(t->graph, example);
+        samba_tensor_free(example);
+    }
+    return samba_input(t->graph, name);
+}
+
+static inline int shape_of(samba_value v, int64_t *shape)
+{
+    int rank = samba_value_rank(v);
+    for (int i = 0; i < rank; i++)
+        shape[i] = samba_value_size(v, i);
+    return rank;
+}
+
+static inline void output(random_case *t, samba_value v)
+{
+    char name[16];
+    snprintf(name, sizeof name, "out%d", t->count++);
+    samba_output(t->graph, name, v);
+}
+
+/* A loss that weighs every element differently. */
+static inline void lose(random_case *t, samba_value v)
+{
+    int64_t shape[SAMBA_MAX_RANK];
+    char name[16];
+    int rank = shape_of(v, shape);
+    samba_value weighed = samba_mul(v, leaf_of(t, samba_value_dtype(v), rank, shape));
+    snprintf(name, sizeof name, "loss%d", t->count++);
+    samba_loss(t->graph, name, samba_sum(weighed, 0, NULL, false));
+}
+
+/* The same shape with some sizes 1 and some dims in front gone: what broadcasts to it. */
+static inline samba_value broadcast_leaf(random_case *t, samba_value like)
+{
+    int64_t shape[SAMBA_MAX_RANK];
+    int rank = shape_of(like, shape), drop = rank ? (int)below(t, rank + 1) : 0;
+    for (int i = drop; i < rank; i++)
+        shape[i - drop] = chance(t, 25) ? 1 : shape[i];
+    return leaf_of(t, samba_value_dtype(like), rank - drop, shape);
+}
+
+static inline samba_value smooth(random_case *t, samba_value v)
+{
+    t->exact = false;
+    v = samba_mul_scalar(v, 0.125);
+    switch (below(t, 7)) {
+    case 0: return samba_gelu(v);
+    case 1: return samba_gelu_tanh(v);
+    case 2: return samba_tanh(v);
+    case 3: return samba_sigmoid(v);
+    case 4: return samba_erf(v);
+    case 5: return samba_exp(samba_neg(samba_mul(v, v)));
+    default: return samba_rsqrt(samba_add_scalar(samba_mul(v, v), 0.5));
+    }
+}
+
+static inline samba_value norm(random_case *t, samba_value v)
+{
+    char name[16];
+    snprintf(name, sizeof name, "norm%d", t->count++);
+    return samba_layer_norm(v, name);
+}
+
+/* What follows a contraction on its blocks, and the ends. */
+static inline void finish(random_case *t, samba_value y)
+{
+    int rank = samba_value_rank(y);
+    if (chance(t, 50))
+        y = samba_add(y, broadcast_leaf(t, y));
+    if (chance(t, 30))
+        y = samba_relu(y);
+    if (chance(t, 30))
+        y = samba_add(broadcast_leaf(t, y), y);
+    if (chance(t, 15))
+        y = samba_mul(y, broadcast_leaf(t, y));
+    if (chance(t, 30))
+        y = smooth(t, y);
+    if (rank > 0 && chance(t, 15)) {
+        t->exact = false;
+        y = chance(t, 50) ? samba_softmax(y, -1) : norm(t, y);
+    }
+    if (rank > 0 && chance(t, 20))
+        output(t, samba_sum(y, 1, (int[]){(int)below(t, rank)}, chance(t, 50)));
+    if (rank > 0 && samba_value_size(y, -1) > 0 && chance(t, 15))
+        output(t, chance(t, 50) ? samba_amax(y, 1, (int[]){-1}, false) : samba_argmax(y, -1, true));
+    if (chance(t, 70))
+        output(t, y);
+    lose(t, y);
+}
+
+/* A leaf of that shape, seen through a view: transposed, a part of a larger one, every other element, broadcast. */
+static inline samba_value seen(random_case *t, int rank, const int64_t *shape)
+{
+    int64_t inner[SAMBA_MAX_RANK];
+    int a = rank ? (int)below(t, rank) : 0, b = rank ? (int)below(t, rank) : 0;
+    memcpy(inner, shape, sizeof *shape * (size_t)rank);
+    switch (rank ? below(t, 6) : 5) {
+    case 0: /* transposed */
+        inner[a] = shape[b], inner[b] = shape[a];
+        return samba_transpose(leaf(t, rank, inner), a, b);
+    case 1: { /* a part of a larger one */
+        int64_t front = below(t, 4), step = between(t, 1, 3);
+        inner[a] = front + shape[a] * step + below(t, 3);
+        return samba_slice(leaf(t, rank, inner), a, front, front + shape[a] * step, step);
+    }
+    case 2: /* broadcast */
+        inner[a] = 1;
+        return samba_expand(leaf(t, rank, inner), rank, shape);
+    default: return leaf(t, rank, shape);
+    }
+}
+
+/* ---- families: contractions ---- */
+static inline void linear(random_case *t) /* forward, input gradient and weight gradient; weights either way round */
+{
+    int rank = (int)between(t, 1, 4);
+    int64_t shape[4], k, n = some(t);
+    for (int i = 0; i < rank; i++)
+        shape[i] = size(t);
+    k = shape[rank - 1];
+    samba_value x = leaf(t, rank, shape);
+    samba_value w = chance(t, 50) ? samba_transpose(leaf(t, 2, (int64_t[]){n, k}), 0, 1) : leaf(t, 2, (int64_t[]){k, n});
+    finish(t, samba_matmul(x, w));
+}
+
+static inline void batched(random_case *t) /* batch dims broadcast, operands are views */
+{
+    int batch = (int)between(t, 1, 2);
+    int64_t a[4], b[4], m = size(t), k = size(t), n = size(t);
+    for (int i = 0; i < batch; i++) {
+        a[i] = b[i] = between(t, 1, 5);
+        if (chance(t, 25))
+            *(chance(t, 50) ? &a[i] : &b[i]) = 1;
+        t->budget /= 3;
+    }
+    a[batch] = m, a[batch + 1] = k, b[batch] = k, b[batch + 1] = n;
+    int skip = chance(t, 20) ? (int)between(t, 1, batch) : 0; /* operand b has fewer dims */
+    finish(t, samba_matmul(seen(t, batch + 2, a), seen(t, batch + 2 - skip, b + skip)));
+}
+
+static inline void vectors(random_case *t)
+{
+    int64_t k = size(t), batch[3] = {size(t), size(t), k}, turned[3] = {batch[0], k, batch[1]};
+    int rank = (int)between(t, 1, 3);
+    if (chance(t, 50))
+        finish(t, samba_matmul(seen(t, rank, batch + 3 - rank), seen(t, 1, &k)));
+    else
+        finish(t, samba_matmul(seen(t, 1, &k), seen(t, rank, rank == 1 ? &k : turned + 3 - rank)));
+}
+
+static inline void attention(random_case *t) /* heads read in place from one projection, masked or not */
+{
+    int64_t images = between(t, 1, 3), heads = between(t, 1, 3), width = between(t, 1, 20), time = between(t, 1, 50);
+    int64_t all = heads * width;
+    samba_value part[3], qkv = leaf(t, 3, (int64_t[]){images, time, 3 * all});
+    t->exact = false;
+    samba_split(qkv, all, -1, 3, part);
+    for (int i = 0; i < 3; i++)
+        part[i] = samba_permute(samba_reshape(part[i], 4, (int64_t[]){images, time, heads, width}), (int[]){0, 2, 1, 3});
+    samba_value s = samba_mul_scalar(samba_matmul(part[0], samba_transpose(part[1], 2, 3)), 0.125);
+    if (chance(t, 60)) {
+        samba_value row = samba_reshape(samba_arange(t->graph, time, SAMBA_INT64), 2, (int64_t[]){time, 1});
+        samba_value col = samba_arange(t->graph, time, SAMBA_INT64);
+        s = samba_where(samba_le(col, row), s, samba_constant(t->graph, -__builtin_inf(), t->dtype, 0, NULL));
+    }
+    samba_value y = samba_matmul(samba_softmax(s, -1), part[2]);
+    finish(t, samba_reshape(samba_permute(y, (int[]){0, 2, 1, 3}), 3, (int64_t[]){images, time, all}));
+}
+
+static inline void convolution(random_case *t)
+{
+    int64_t groups = chance(t, 70) ? 1 : between(t, 2, 4), in = between(t, 1, 6), out = between(t, 1, 12), hw[2], kernel[2];
+    samba_conv2d_options o = {.groups = groups, .no_bias = chance(t, 50)};
+    if (chance(t, 15)) /* depthwise */
+        in = out = 1, groups = o.groups = between(t, 2, 17);
+    for (int i = 0; i < 2; i++) {
+        kernel[i] = between(t, 1, 5);
+        o.stride[i] = chance(t, 60) ? 1 : between(t, 2, 3);
+        o.padding[i] = below(t, 3);
+        o.dilation[i] = chance(t, 75) ? 1 : between(t, 2, 3);
+        int64_t least = o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
+        hw[i] = (least < 1 ? 1 : least) + below(t, chance(t, 10) ? 60 : 18);
+    }
+    int64_t images = chance(t, 3) ? 0 : between(t, 1, 4);
+    samba_value x = leaf(t, 4, (int64_t[]){images, groups * in, hw[0], hw[1]});
+    samba_value y = samba_conv2d(x, "c", groups * out, kernel, &o);
+    if (samba_value_size(y, 2) > 1 && samba_value_size(y, 3) > 1 && chance(t, 20))
+        y = samba_max_pool2d(y, (int64_t[]){2, 2}, NULL);
+    finish(t, y);
+}
+
+/* ---- families: tile programs ---- */
+static inline void maps(random_case *t) /* several leaves, several users, views between */
+{
+    int rank = (int)between(t, 0, 4);
+    int64_t shape[4];
+    for (int i = 0; i < rank; i++)
+        shape[i] = size(t);
+    samba_value v[4] = {seen(t, rank, shape), leaf(t, rank, shape)};
+    v[2] = broadcast_leaf(t, v[0]);
+    v[3] = samba_sub(v[1], v[2]);
+    for (int round = 0, rounds = (int)between(t, 1, 6); round < rounds; round++) {
+        samba_value a = v[below(t, 4)], b = v[below(t, 4)], c;
+        switch (below(t, 9)) {
+        case 0: c = samba_maximum(a, b); break;
+        case 1: c = samba_minimum(a, b); break;
+        case 2: c = samba_where(samba_gt(a, b), b, samba_neg(a)); break;
+        case 3: c = samba_abs(a); break;
+        case 4: c = samba_relu(samba_sub(a, b)); break;
+        case 5: c = t->exact ? samba_add(a, b) : samba_div(a, samba_add_scalar(samba_abs(b), 1)); break;
+        case 6: c = chance(t, 50) ? smooth(t, a) : samba_mul_scalar(a, 0.5); break;
+        case 7: c = samba_sub(samba_mul_scalar(a, 0.25), b); break;
+        default: c = samba_add(a, samba_mul_scalar(b, 0.5)); break;
+        }
+        v[below(t, 4)] = samba_expand(samba_add(c, v[0]), rank, shape);
+    }
+    output(t, samba_add(v[2], v[3]));
+    lose(t, samba_add(v[0], v[1]));
+}
+
+static inline void moves(random_case *t) /* shapes taken apart and put together; gradients are pads and sums */
+{
+    int rank = (int)between(t, 1, 4), dim = (int)below(t, rank);
+    int64_t shape[4], numel = 1, other[4];
+    int turn[4];
+    for (int i = 0; i < rank; i++)
+        numel *= shape[i] = size(t), turn[i] = i;
+    for (int i = rank - 1; i > 0; i--) {
+        int j = (int)below(t, i + 1), was = turn[i];
+        turn[i] = turn[j], turn[j] = was;
+    }
+    samba_value x = seen(t, rank, shape), y = samba_mul_scalar(x, 0.5);
+    memcpy(other, shape, sizeof other);
+    other[dim] = below(t, 4);
+    y = samba_concat(3, (samba_value[]){y, leaf(t, rank, other), samba_neg(x)}, dim);
+    int64_t length = samba_value_size(y, dim), start = length ? below(t, length) : 0;
+    y = samba_slice(y, dim, start, between(t, start, length), between(t, 1, 3));
+    y = samba_permute(y, turn);
+    numel = 1;
+    for (int i = 0; i < rank; i++)
+        numel *= samba_value_size(y, i);
+    if (chance(t, 60))
+        y = samba_relu(samba_reshape(y, 1, &numel));
+    output(t, samba_flatten(y, 0, -1));
+    lose(t, y);
+}
+
+static inline void reductions(random_case *t)
+{
+    int rank = (int)between(t, 1, 5), dims[5], count = 0;
+    int64_t shape[5];
+    for (int i = 0; i < rank; i++) {
+        shape[i] = chance(t, 90) ? some(t) : 1;
+        if (chance(t, 50))
+            dims[count++] = i;
+    }
+    samba_value x = seen(t, rank, shape), y = samba_mul(x, broadcast_leaf(t, x)), s;
+    bool extreme = chance(t, 50), to_leaves = true;
+    if (extreme) {
+        s = chance(t, 50) ? samba_amax(y, count, dims, true) : samba_amin(y, count, dims, true);
+        to_leaves = chance(t, 50); /* the gradient is divided among equals, which rounds */
+        t->exact = !to_leaves;
+    } else {
+        s = samba_sum(y, count, dims, true);
+    }
+    if (chance(t, 40)) { /* the reduced value comes back to its elements */
+        output(t, samba_sub(y, s));
+        s = samba_sum(samba_mul(samba_sub(y, s), x), count, dims, true);
+    }
+    output(t, samba_argmax(y, (int)below(t, rank), chance(t, 50)));
+    output(t, s);
+    if (chance(t, 30)) {
+        t->exact = false;
+        s = samba_add(samba_mean(y, count, dims, true), samba_mul_scalar(s, 0.125));
+    }
+    lose(t, to_leaves ? s : y);
+}
+
+static inline void rows(random_case *t) /* softmax, norms and losses over rows, some of several chunks */
+{
+    int64_t n = some(t), c = some(t);
+    samba_value x = seen(t, 2, (int64_t[]){n, c});
+    t->exact = false;
+    switch (below(t, 5)) {
+    case 0: x = samba_softmax(x, (int)below(t, 2)); break;
+    case 1: x = samba_log_softmax(x, (int)below(t, 2)); break;
+    case 2: x = norm(t, x); break;
+    case 3: x = samba_mul(norm(t, samba_add(x, broadcast_leaf(t, x))), samba_softmax(x, 1)); break;
+    default: {
+        samba_cross_entropy_options o = {chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3)};
+        x = samba_cross_entropy_with(x, indices(t, 1, &n, c), &o);
+        if (o.reduction == SAMBA_NO_REDUCTION)
+            x = samba_mul(x, x);
+    }
+    }
+    if (samba_value_rank(x) == 2 && chance(t, 60))
+        finish(t, x);
+    else
+        lose(t, x);
+}
+
+static inline void integers(random_case *t)
+{
+    static const samba_dtype dtypes[] = {SAMBA_INT64, SAMBA_INT32, SAMBA_INT16, SAMBA_INT8, SAMBA_UINT8, SAMBA_BOOL};
+    int64_t m = size(t), k = size(t), n = size(t);
+    samba_value x = indices(t, 2, (int64_t[]){m, k}, 19), y = indices(t, 2, (int64_t[]){k, n}, 7);
+    samba_dtype narrow = dtypes[below(t, 6)];
+    t->inference = true;
+    output(t, samba_matmul(samba_cast(x, SAMBA_INT32), samba_cast(y, SAMBA_INT32)));
+    output(t, samba_cast(samba_mul(x, samba_add(x, x)), narrow));
+    output(t, samba_sum(samba_eq(x, samba_mul(x, x)), 1, (int[]){(int)below(t, 2)}, false));
+    output(t, samba_transpose(samba_maximum(y, samba_sub(y, samba_cast(y, SAMBA_INT64))), 0, 1));
+    output(t, samba_cast(samba_mul_scalar(samba_cast(y, t->dtype), 0.25), SAMBA_INT16));
+}
+
+/* ---- families: kernels ---- */
+static inline void pools(random_case *t)
+{
+    int64_t hw[2], kernel[2];
+    samba_pool2d_options o = {.ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40)};
+    bool average = chance(t, 50);
+    for (int i = 0; i < 2; i++) {
+        kernel[i] = between(t, 1, 4);
+        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
+        o.padding[i] = below(t, kernel[i] / 2 + 1);
+        o.dilation[i] = average || chance(t, 70) ? 1 : 2;
+        hw[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 20);
+    }
+    t->exact = !average;
+    samba_value x = leaf(t, 4, (int64_t[]){chance(t, 3) ? 0 : between(t, 1, 3), between(t, 1, 5), hw[0], hw[1]});
+    if (chance(t, 40))
+        x = samba_mul(x, broadcast_leaf(t, x));
+    finish(t, average ? samba_avg_pool2d(x, kernel, &o) : samba_max_pool2d(x, kernel, &o));
+}
+
+static inline void embeddings(random_case *t)
+{
+    int64_t rows = some(t), width = some(t), shape[2] = {size(t), between(t, 1, 9)};
+    samba_value y = samba_embedding(indices(t, 2, shape, rows), "wte", rows, width);
+    finish(t, samba_cast(y, t->dtype));
+}
+
+static inline void dropouts(random_case *t)
+{
+    int64_t shape[3] = {size(t), size(t), some(t)};
+    samba_value x = seen(t, 3, shape);
+    t->exact = false; /* by 1 / (1 - p) */
+    x = samba_dropout(samba_mul(x, broadcast_leaf(t, x)), "d", 0.3);
+    finish(t, x);
+}
+
+typedef struct random_family {
+    const char *name;
+    void (*make)(random_case *t);
+    int share; /* of the cases, in parts of the sum of all */
+} random_family;
+static const random_family random_families[] = {
+    {"linear", linear, 12},   {"batched", batched, 12},      {"vectors", vectors, 4}, {"attention", attention, 4},
+    {"convolution", convolution, 16}, {"maps", maps, 10},    {"moves", moves, 8},     {"reductions", reductions, 8},
+    {"rows", rows, 10},       {"integers", integers, 3},     {"pools", pools, 6},     {"embeddings", embeddings, 4},
+    {"dropouts", dropouts, 3},
+};
+
+#endif

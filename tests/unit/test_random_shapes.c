@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random models (random_models.h) through the whole compiler, and their stages run here, one part of one thread after the other,
+ * on every ISA of this machine, with libxsmm and without, for teams of 1 to 3: outputs and gradients against the same graph
+ * evaluated node by node in double. Every buffer and every scratch is an allocation of its own, filled with NaN and followed by
+ * guard bytes, so what is read before it is written or written beyond the end shows; sanitizers and valgrind see the rest.
+ *
+ * A family that rounds nowhere must agree exactly. For the others the reference tells how much is allowed: what its results move
+ * when every element on the way is off by a few units in its last place, times the root of the longest sum.
+ *
+ * Usage: test_random_shapes [CASES [SEED [bare]]]. One number, printed for a case that fails together with its graph's text, makes
+ * the case again: test_random_shapes 1 SEED. `make check` runs 150 cases, another 150 each time. Bare has no guard bytes, so that
+ * valgrind sees the first byte beyond. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "autodiff/autodiff.h"
+#include "kernels/kernel.h"
+#include "pef/plan.h"
+#include "random_models.h"
+#include "training.h"
+
+#include <math.h>
+#include <time.h>
+
+#define DEFAULT_CASES 150
+#define MOST_SINKS 64
+#define MOST_LEAVES 48
+
+#ifdef __SANITIZE_ADDRESS__
+static int64_t guard = 0; /* the sanitizer has its own */
+#else
+static int64_t guard = 256;
+#endif
+static int case_count = DEFAULT_CASES;
+static uint64_t first_seed;
+
+static int64_t count_of(int rank, const int64_t *shape)
+{
+    int64_t numel = 0;
+    assert_true(samba_shape_numel(rank, shape, &numel));
+    return numel;
+}
+
+/* ---- memory: a plan's buffers and a stage's scratch, each by itself ---- */
+typedef struct block {
+    char *data;
+    int64_t bytes;
+} block;
+
+static block block_new(int64_t bytes)
+{
+    block b = {NULL, bytes};
+    if (posix_memalign((void **)&b.data, SAMBA_ALIGNMENT, (size_t)(bytes + guard + (bytes == 0))) != 0)
+        fail_msg("no memory for %lld bytes", (long long)bytes);
+    memset(b.data, 0xff, (size_t)bytes); /* NaN, in every float dtype */
+    memset(b.data + bytes, 0x5a, (size_t)guard);
+    return b;
+}
+
+static bool block_is_whole(const block *b)
+{
+    for (int64_t i = 0; i < guard; i++)
+        if ((unsigned char)b->data[b->bytes + i] != 0x5a)
+            return false;
+    return true;
+}
+
+/* Buffers move apart, each into its own block, unless some stand for several that lie side by side (coalesce). */
+static void move_buffers(samba_plan *plan, char *memory, block *blocks)
+{
+    uint8_t *lasting = calloc((size_t)plan->buffer_count + 1, 1);
+    bool apart = true;
+    for (int32_t i = 0; i < plan->tensor_count; i++)
+        lasting[plan->tensors[i].buffer] = 1;
+    for (int32_t i = 0; i < plan->buffer_count; i++)
+        for (int32_t j = 0; j < plan->buffer_count; j++) {
+            const samba_buffer *a = &plan->buffers[i], *b = &plan->buffers[j];
+            apart &= !(i != j && lasting[i] && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes);
+        }
+    for (int32_t i = 0; apart && i < plan->buffer_count; i++) {
+        blocks[i] = block_new(plan->buffers[i].bytes);
+        plan->buffers[i].offset = blocks[i].data - memory;
+    }
+    free(lasting);
+}
+
+/* ---- leaves ---- */
+typedef struct leaves {
+    int count;
+    const char *names[MOST_LEAVES];
+    samba_array arrays[MOST_LEAVES];
+} leaves;
+
+static void make_leaf(random_case *t, const samba_graph *graph, const samba_node *node, leaves *all, samba_arena *arena)
+{
+    assert_true(all->count < MOST_LEAVES);
+    samba_array *a = &all->arrays[all->count];
+    *a = (samba_array){(samba_dtype)node->dtype, node->rank, {0}, count_of(node->rank, node->shape), NULL};
+    memcpy(a->shape, node->shape, sizeof a->shape);
+    size_t width = samba_dtype_size(a->dtype);
+    a->data = samba_arena_alloc(arena, (size_t)a->numel * width + 1);
+    const char *name = samba_graph_name_at(graph, node->attrs->leaf.name);
+    int64_t end = 0;
+    for (int i = 0; i < t->index_count; i++)
+        if (strcmp(t->indices[i].name, name) == 0)
+            end = t->indices[i].end;
+    for (int64_t i = 0; i < a->numel; i++)
+        samba_store_double(a->dtype, (char *)a->data + (size_t)i * width, end ? (double)below(t, end) : (double)between(t, -8, 8) / 4);
+    all->names[all->count++] = name;
+}
+
+/* ---- what rounding may do ---- */
+static double epsilon_of(samba_dtype dtype)
+{
+    return dtype == SAMBA_FLOAT64 ? 0x1p-52 : dtype == SAMBA_FLOAT16 ? 0x1p-10 : dtype == SAMBA_BFLOAT16 ? 0x1p-7 : 0x1p-23;
+}
+
+static double value_at(const samba_array *a, int64_t i)
+{
+    return samba_load_double(a->dtype, (const char *)a->data + (size_t)i * samba_dtype_size(a->dtype));
+}
+
+static double longest_sum(const samba_graph *graph)
+{
+    double longest = 1;
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const samba_node *node = &graph->nodes[i];
+        const samba_node *inputs[8];
+        double out = (double)count_of(node->rank, node->shape), in = 0;
+        for (int k = 0; k < node->arity && k < 8; k++) {
+            inputs[k] = &graph->nodes[node->inputs[k]];
+            double numel = (double)count_of(inputs[k]->rank, inputs[k]->shape);
+            in = numel > in ? numel : in;
+        }
+        samba_op_class class_ = samba_ops[node->op].class_;
+        if (class_ == SAMBA_LEAF || class_ == SAMBA_VIEW || class_ == SAMBA_MAP || class_ == SAMBA_MOVE || out == 0)
+            continue;
+        double length = class_ == SAMBA_CONTRACT ? (double)samba_ops[node->op].flops(node, inputs) / (2 * out) : in / out;
+        if (class_ == SAMBA_COMPOSITE && inputs[0]->rank > 0)
+            length = fmax(length, (double)inputs[0]->shape[inputs[0]->rank - 1]);
+        longest = fmax(longest, length);
+    }
+    return longest;
+}
+
+/* v, each element times a number of its own near 1 */
+static samba_ref noisy(samba_graph *graph, samba_ref v, double width, uint64_t seed)
+{
+    samba_node node = *samba_node_at(graph, v);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.random.shape.count = node.rank;
+    memcpy(attrs.random.shape.at, node.shape, sizeof node.shape);
+    samba_ref key = samba_emit_constant(graph, (double)seed, SAMBA_INT64);
+    samba_ref noise = samba_emit(graph, SAMBA_OP_random, 1, &key, &attrs);
+    noise = samba_emit_cast(graph, noise, SAMBA_FLOAT64);
+    noise = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, noise, 2 * width), 1 - width);
+    samba_ref wide = samba_emit_cast(graph, v, SAMBA_FLOAT64);
+    return samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_mul, wide, noise), (samba_dtype)node.dtype);
+}
+
+static samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    random_case *t = rewriter->user;
+    const samba_node *node = samba_node_at(rewriter->in, ref);
+    samba_op_class class_ = samba_ops[node->op].class_;
+    samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
+    bool computes = class_ != SAMBA_VIEW && class_ != SAMBA_MOVE && node->op != SAMBA_OP_random;
+    if (class_ == SAMBA_LEAF)
+        computes = node->op == SAMBA_OP_parameter;
+    if (!computes || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
+        return copy;
+    return noisy(rewriter->out, copy, 4 * epsilon_of((samba_dtype)node->dtype), draw(t) >> 12);
+}
+
+/* Per sink: how far the reference's result moves, in its greatest element, when parameters and all results on the way are off by
+ * up to four units; twice that where sums are short, more where they are long. */
+static void find_allowed(random_case *t, const samba_graph *graph, const leaves *all, const samba_array *values, double *allowed)
+{
+    const double root = 1 + sqrt(longest_sum(graph));
+    for (int64_t s = 0; s < graph->sink_count; s++)
+        allowed[s] = 0;
+    for (int round = 0; round < 3 && !t->exact; round++) {
+        samba_arena arena;
+        samba_graph *moved;
+        samba_array near[MOST_SINKS];
+        samba_arena_init(&arena, context);
+        need(samba_graph_rewrite(graph, add_noise, t, &moved));
+        need(samba_graph_evaluate(moved, all->count, all->names, all->arrays, &arena, near));
+        for (int64_t s = 0; s < graph->sink_count; s++)
+            for (int64_t i = 0; i < values[s].numel; i++) {
+                double move = fabs(value_at(&near[s], i) - value_at(&values[s], i));
+                allowed[s] = move > allowed[s] ? move : allowed[s];
+            }
+        samba_graph_free(moved);
+        samba_arena_free(&arena);
+    }
+    for (int64_t s = 0; s < graph->sink_count; s++) {
+        double greatest = 0;
+        for (int64_t i = 0; i < values[s].numel; i++)
+            greatest = isfinite(value_at(&values[s], i)) ? fmax(greatest, fabs(value_at(&values[s], i))) : greatest;
+        double epsilon = epsilon_of(values[s].dtype);
+        bool rounds = !t->exact || values[s].dtype == SAMBA_BFLOAT16 || values[s].dtype == SAMBA_FLOAT16 || greatest >= 0x1p17;
+        if (!samba_dtype_is_floating_point(values[s].dtype))
+            allowed[s] = t->exact ? 0 : allowed[s]; /* an index may move where what it chooses between does */
+        else
+            allowed[s] = rounds ? root * (allowed[s] + 4 * epsilon * greatest) : 0;
+    }
+}
+
+/* ---- one case ---- */
+typedef struct running {
+    uint64_t seed;
+    const char *family;
+    const samba_graph *traced;
+} running;
+
+static void report(const running *run, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+static void report(const running *run, const char *format, ...)
+{
+    char message[512], *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (samba_graph_print(run->traced, &text) == SAMBA_OK)
+        fprintf(stderr, "%s\n", text); /* cmocka would cut it */
+    samba_text_free(context, text);
+    print_error("%s, seed %llu: %s\n", run->family, (unsigned long long)run->seed, message);
+    fail();
+    abort();
+}
+
+static int32_t tensor_named(const running *run, const samba_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->tensor_count; i++)
+        if (strcmp(plan->tensors[i].name, name) == 0)
+            return i;
+    report(run, "the plan has no tensor %s", name);
+}
+
+static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
+{
+    for (int32_t i = 0; i < plan->constant_count; i++)
+        memcpy(memory + plan->buffers[plan->constants[i].buffer].offset, plan->constants[i].data, (size_t)plan->constants[i].size);
+    for (int32_t i = 0; i < plan->argin_count; i++) {
+        int64_t whole = (int64_t)plan->argins[i].value;
+        const void *value = plan->argins[i].dtype == SAMBA_INT64 ? (const void *)&whole : &plan->argins[i].value;
+        memcpy(memory + plan->buffers[plan->argins[i].buffer].offset, value, 8);
+    }
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        const samba_plan_tensor *tensor = &plan->tensors[i];
+        samba_dtype dtype = (samba_dtype)tensor->dtype;
+        int64_t numel = count_of(tensor->rank, tensor->shape);
+        char *data = memory + plan->buffers[tensor->buffer].offset;
+        bool state = tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
+        for (int64_t k = 0; state && k < numel; k++)
+            samba_store_double(dtype, data + (size_t)k * samba_dtype_size(dtype), tensor->init == SAMBA_INIT_CONSTANT ? tensor->init_a : 0);
+        for (int l = 0; l < all->count; l++)
+            if (strcmp(all->names[l], tensor->name) == 0)
+                memcpy(data, all->arrays[l].data, (size_t)numel * samba_dtype_size(dtype));
+    }
+}
+
+static void run_stage(const running *run, const samba_plan *plan, int32_t index, samba_prepare *prepare, const char *how)
+{
+    samba_prepared stage;
+    const samba_stage *source = &plan->stages[index];
+    prepare->stage_index = index;
+    if (samba_prepare_stage(prepare, source, &stage) != SAMBA_OK)
+        report(run, "stage %s: %s", source->name, samba_error_message(context));
+    block scratch = block_new(stage.shared_scratch + stage.thread_scratch * prepare->threads);
+    for (int phase = 0; phase < stage.phases; phase++)
+        for (int thread = 0; thread < prepare->threads; thread++)
+            stage.run(stage.state, scratch.data, phase, thread, prepare->threads);
+    if (!block_is_whole(&scratch))
+        report(run, "stage %s wrote beyond its scratch (%s)", source->name, how);
+    if (*prepare->fault)
+        report(run, "stage %s met an index out of range (%s)", source->name, how);
+    free(scratch.data);
+}
+
+static void run_plan(const running *run, samba_plan *plan, const samba_graph *graph, const leaves *all, const samba_array *values,
+                     const double *allowed, samba_isa isa, bool use_libxsmm, int threads)
+{
+    char how[64];
+    volatile int32_t fault = 0;
+    samba_arena arena;
+    snprintf(how, sizeof how, "%s, libxsmm %s, %d threads", samba_isa_names[isa], use_libxsmm ? "on" : "off", threads);
+    samba_arena_init(&arena, context);
+    samba_buffer *planned = plan->buffers;
+    plan->buffers = samba_arena_alloc(&arena, (size_t)plan->buffer_count * sizeof *planned + 1);
+    block memory = block_new(plan->memory_bytes), *blocks = calloc((size_t)plan->buffer_count + 1, sizeof *blocks);
+    memcpy(plan->buffers, planned, (size_t)plan->buffer_count * sizeof *planned);
+    move_buffers(plan, memory.data, blocks);
+    fill_device(plan, all, memory.data);
+    samba_prepare prepare = {.context = context, .kernels = samba_kernels_for(isa), .use_libxsmm = use_libxsmm, .threads = threads,
+                             .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault};
+    for (int32_t c = 0; c < plan->call_count; c++) {
+        const samba_plan_section *section = &plan->sections[plan->calls[c]];
+        for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
+            run_stage(run, plan, i, &prepare, how);
+            for (int32_t b = 0; b < plan->buffer_count; b++)
+                if (blocks[b].data && !block_is_whole(&blocks[b]))
+                    report(run, "stage %s wrote beyond buffer %d (%s)", plan->stages[i].name, (int)b, how);
+        }
+    }
+    for (int64_t s = 0; s < graph->sink_count; s++) {
+        const samba_sink *sink = &graph->sinks[s];
+        const char *name = sink->kind == SAMBA_SINK_ASSIGN
+                               ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
+                               : samba_graph_name_at(graph, sink->name);
+        const samba_plan_tensor *tensor = &plan->tensors[tensor_named(run, plan, name)];
+        samba_array given = {(samba_dtype)tensor->dtype, 0, {0}, 0, memory.data + plan->buffers[tensor->buffer].offset};
+        if (given.dtype != values[s].dtype)
+            report(run, "%s is %s", name, samba_dtype_name(given.dtype));
+        for (int64_t i = 0; i < values[s].numel; i++) {
+            double x = value_at(&values[s], i), y = value_at(&given, i);
+            if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= allowed[s]))
+                report(run, "%s[%lld] is %.9g, not %.9g; off by %g, %g allowed (%s)", name, (long long)i, y, x, fabs(x - y), allowed[s], how);
+        }
+    }
+    for (int32_t b = 0; b < plan->buffer_count; b++)
+        free(blocks[b].data);
+    free(blocks);
+    free(memory.data);
+    plan->buffers = planned;
+    samba_arena_free(&arena);
+}
+
+static const random_family *choose_family(random_case *t)
+{
+    int64_t total = 0, at = 0;
+    for (int i = 0; i < SAMBA_COUNT(random_families); i++)
+        total += random_families[i].share;
+    int64_t pick = below(t, total);
+    int i = 0;
+    for (at = random_families[0].share; at <= pick; at += random_families[i].share)
+        i++;
+    return &random_families[i];
+}
+
+static void run_case(uint64_t seed)
+{
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32,
+                                         SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
+    random_case t = {.state = seed * UINT64_C(0xd1342543de82ef95), .context = context, .exact = true, .budget = 100000};
+    const random_family *family = choose_family(&t);
+    running run = {seed, family->name, NULL};
+    t.dtype = dtypes[below(&t, SAMBA_COUNT(dtypes))];
+    need(samba_graph_new(context, "random", &t.graph));
+    run.traced = t.graph;
+    family->make(&t);
+    if (samba_graph_status(t.graph) != SAMBA_OK)
+        report(&run, "the generator made no sound model: %s", samba_error_message(context));
+
+    char path[512];
+    samba_compile_options options = samba_compile_defaults();
+    options.graph = t.graph;
+    options.inference = t.inference;
+    options.output_folder = folder;
+    options.verify = true;
+    samba_graph *graph;
+    samba_plan plan;
+    if (samba_compile(context, &options, path, sizeof path) != SAMBA_OK || samba_pef_read(context, path, &plan) != SAMBA_OK)
+        report(&run, "compile: %s", samba_error_message(context));
+    if (t.inference)
+        need(samba_graph_rewrite(t.graph, NULL, NULL, &graph));
+    else
+        need(samba_autodiff(t.graph, 1, &graph));
+
+    samba_arena arena;
+    samba_array values[MOST_SINKS];
+    double allowed[MOST_SINKS];
+    leaves all = {.count = 0};
+    samba_arena_init(&arena, context);
+    assert_true(graph->sink_count <= MOST_SINKS);
+    for (int64_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].op == SAMBA_OP_input || graph->nodes[i].op == SAMBA_OP_parameter)
+            make_leaf(&t, graph, &graph->nodes[i], &all, &arena);
+    need(samba_graph_evaluate(graph, all.count, all.names, all.arrays, &arena, values));
+    find_allowed(&t, graph, &all, values, allowed);
+    run_plan(&run, &plan, graph, &all, values, allowed, samba_isa_best(), true, (int)between(&t, 1, 3));
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+        if (samba_kernels_for((samba_isa)isa))
+            run_plan(&run, &plan, graph, &all, values, allowed, (samba_isa)isa, false, (int)between(&t, 1, 3));
+    samba_arena_free(&arena);
+    samba_plan_free(&plan);
+    samba_graph_free(graph);
+    samba_graph_free(t.graph);
+}
+
+static void test_cases(void **state)
+{
+    (void)state;
+    print_message("%d cases from seed %llu on\n", case_count, (unsigned long long)first_seed);
+    for (int i = 0; i < case_count; i++)
+        run_case(first_seed + (uint64_t)i);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+    case_count = argc > 1 ? atoi(argv[1]) : DEFAULT_CASES;
+    first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : ((uint64_t)time(NULL) * 1000 + (uint64_t)getpid()) % 1000000000;
+    if (argc > 3 && strcmp(argv[3], "bare") == 0)
+        guard = 0;
+    if (!training_begin())
+        return 1;
+    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
+}
