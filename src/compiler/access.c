@@ -6,11 +6,9 @@
 
 #include <string.h>
 
-static bool follow(const samba_graph *graph, samba_ref ref, samba_access *all)
+bool samba_access_follow(const samba_graph *graph, samba_ref ref, const samba_access *from, samba_access *to)
 {
     const samba_node *node = samba_node_at(graph, ref), *source = samba_node_at(graph, node->inputs[0]);
-    const samba_access *from = &all[node->inputs[0]];
-    samba_access *to = &all[ref];
     to->base = from->base;
     to->offset = from->offset;
     switch (node->op) {
@@ -37,15 +35,20 @@ static bool follow(const samba_graph *graph, samba_ref ref, samba_access *all)
     }
 }
 
+void samba_access_own(const samba_graph *graph, samba_ref ref, samba_access *access)
+{
+    const samba_node *node = samba_node_at(graph, ref);
+    access->base = ref;
+    access->offset = 0;
+    samba_shape_contiguous_strides(node->rank, node->shape, access->strides);
+}
+
 samba_status samba_access_all(const samba_graph *graph, samba_access *access)
 {
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
-        if (samba_ops[node->op].class_ == SAMBA_VIEW && follow(graph, (samba_ref)i, access))
-            continue;
-        access[i].base = (samba_ref)i;
-        access[i].offset = 0;
-        samba_shape_contiguous_strides(node->rank, node->shape, access[i].strides);
+        if (samba_ops[node->op].class_ != SAMBA_VIEW || !samba_access_follow(graph, (samba_ref)i, &access[node->inputs[0]], &access[i]))
+            samba_access_own(graph, (samba_ref)i, &access[i]);
     }
     return SAMBA_OK;
 }

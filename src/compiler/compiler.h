@@ -73,6 +73,9 @@ samba_status samba_fusion_schedule(samba_fusion *fusion);
 bool samba_is_inline(const samba_graph *graph, samba_ref ref);
 
 /* access.c */
+void samba_access_own(const samba_graph *graph, samba_ref ref, samba_access *access); /* memory of its own, in order */
+/* A VIEW node through its input's access; false where no strides can express it. */
+bool samba_access_follow(const samba_graph *graph, samba_ref ref, const samba_access *from, samba_access *to);
 samba_status samba_access_all(const samba_graph *graph, samba_access *access);
 bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref); /* all of base, in order */
 
@@ -128,6 +131,15 @@ samba_status samba_run_passes(samba_compiler *compiler); /* pipeline.c */
 
 /* replaces compiler->graph, freeing the old one */
 void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
+
+/* concat.c: what simplify knows of joining and cutting; SAMBA_NONE where no rule applies */
+samba_ref samba_simplify_concat(samba_graph *graph, const samba_node *node, const samba_ref *inputs);
+
+/* pieces.c: inputs of a concat that are computed in its memory: before buffers are given to values, and after */
+samba_status samba_place_pieces(samba_compiler *compiler);
+void samba_place_pieces_buffers(samba_compiler *compiler);
+bool samba_is_placed(const samba_access *access, samba_ref concat, samba_ref input); /* nothing to copy of it */
+static inline bool samba_is_piece(const samba_access *access, samba_ref base) { return access[base].base != base; }
 
 /* place.c */
 samba_status samba_plan_add_buffer(samba_compiler *compiler, int64_t bytes, bool persistent, int32_t *buffer);

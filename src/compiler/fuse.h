@@ -32,6 +32,7 @@ int64_t samba_sizes_product(int count, const int64_t *sizes);
 /* Can a member with these dims read the input from memory (write its reduction there), if the last `cols` domain dims make a row? */
 bool samba_group_readable(const samba_fusion *fusion, const samba_group *group, int cols, samba_ref input, int user_rank, const int8_t *user_dims);
 bool samba_group_writable(const samba_group *group, int cols, const samba_node *node, const int8_t *dims);
+bool samba_group_writable_at(const samba_group *group, int cols, const samba_node *node, const int8_t *dims, const int64_t *strides);
 bool samba_group_in_reach(const samba_fusion *fusion, int32_t group, int cols); /* of all its members */
 
 /* ---- fuse.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that only put elements elsewhere, as loads and stores of tile programs: concat (one stage an input, each into its part),
+ * Operators that only put elements elsewhere, as loads and stores of tile programs: concat (one stage an input, each into its part, but for those computed there: pieces.c),
  * pad (fill, then the input into its place), and a reshape that no strides can express (read in its source's order). */
 #include "compiler/emitter.h"
 
@@ -59,9 +59,13 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
         return move(c, group, node->inputs[0], 0, strides);
     case SAMBA_OP_concat: {
         int64_t dim = node->attrs->axis.dim;
+        const samba_access *place = &c->fusion.access[group->anchor]; /* a part of another concat, or its own memory */
+        memcpy(strides, place->strides, sizeof strides);
+        at = place->offset;
         for (int i = 0; i < node->arity; i++) {
-            SAMBA_TRY(move(c, group, node->inputs[i], at * strides[dim], strides));
-            at += samba_node_at(c->graph, node->inputs[i])->shape[dim];
+            if (!samba_is_placed(c->fusion.access, group->anchor, node->inputs[i]))
+                SAMBA_TRY(move(c, group, node->inputs[i], at, strides));
+            at += samba_node_at(c->graph, node->inputs[i])->shape[dim] * strides[dim];
         }
         return SAMBA_OK;
     }

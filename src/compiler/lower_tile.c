@@ -263,24 +263,23 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
         reg = wrap(l, reg, result, SAMBA_ROW, level + 1);
         return remember(l, ref, SAMBA_ROW, level + 1, reg);
     }
-    int64_t own[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
-    samba_shape_contiguous_strides(node->rank, node->shape, own);
-    over_domain(node, own, member->dims, strides);
+    const samba_access *place = &l->fusion->access[ref];
+    int64_t strides[SAMBA_MAX_RANK];
+    over_domain(node, place->strides, member->dims, strides);
     tile = tile == SAMBA_TILE_sum ? SAMBA_TILE_collect_sum : tile == SAMBA_TILE_amax ? SAMBA_TILE_collect_amax : SAMBA_TILE_collect_amin;
-    int operand = samba_emitter_operand(&l->e, l->compiler->buffer_of[ref], result, 0, strides);
+    int operand = samba_emitter_operand(&l->e, l->compiler->buffer_of[ref], result, place->offset, strides);
     samba_emitter_add(&l->e, tile, 0, from, level, reg, -1, -1, operand, 0);
     return l->e.status;
 }
 
 /* A collected value goes to one place only: other sinks of it copy from there (place.c sees to that through `stored`). */
-static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer)
+static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer, const samba_access *place)
 {
     const samba_node *node = samba_node_at(l->graph, ref);
-    int64_t own[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
-    samba_shape_contiguous_strides(node->rank, node->shape, own);
-    over_domain(node, own, l->fusion->members[ref].dims, strides);
+    int64_t strides[SAMBA_MAX_RANK];
+    over_domain(node, place->strides, l->fusion->members[ref].dims, strides);
     int reg = member_register(l, ref);
-    samba_emitter_store(&l->e, reg, buffer, (samba_dtype)node->dtype, 0, strides);
+    samba_emitter_store(&l->e, reg, buffer, (samba_dtype)node->dtype, place->offset, strides);
     return l->e.status;
 }
 
@@ -308,10 +307,12 @@ static samba_status lower_members(lowering *l)
         if (l->fusion->members[ref].role == SAMBA_MEMBER_COLLECT)
             continue;
         if (l->fusion->members[ref].stored)
-            SAMBA_TRY(store_member(l, ref, l->compiler->buffer_of[ref]));
+            SAMBA_TRY(store_member(l, ref, l->compiler->buffer_of[ref], &l->fusion->access[ref]));
+        samba_access whole;
+        samba_access_own(l->graph, ref, &whole);
         for (int64_t i = 0; i < l->compiler->extra_store_count; i++)
             if (l->compiler->extra_stores[i].value == ref)
-                SAMBA_TRY(store_member(l, ref, l->compiler->extra_stores[i].buffer));
+                SAMBA_TRY(store_member(l, ref, l->compiler->extra_stores[i].buffer, &whole));
     }
     return l->e.status;
 }

@@ -220,13 +220,15 @@ samba_status samba_pass_place(samba_compiler *c)
         }
         SAMBA_TRY(deliver(c, sink, target));
     }
+    SAMBA_TRY(samba_place_pieces(c));
     for (int64_t i = 0; i < g->node_count; i++) {
-        if (!f->members[i].stored || c->buffer_of[i] >= 0 || f->members[i].group < 0)
+        if (!f->members[i].stored || c->buffer_of[i] >= 0 || f->members[i].group < 0 || samba_is_piece(f->access, (samba_ref)i))
             continue;
         int64_t bytes;
         SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));
         SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->buffer_of[i]));
     }
+    samba_place_pieces_buffers(c);
     SAMBA_TRY(find_ranges(c));
     return samba_fusion_schedule(f);
 }

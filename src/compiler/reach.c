@@ -76,15 +76,21 @@ bool samba_group_readable(const samba_fusion *f, const samba_group *g, int cols,
     return cols_collapse(g, cols, strides) && (g->kind != SAMBA_GROUP_CONTRACT || in_contract_shape(g, strides));
 }
 
-/* The same of memory it collects into: the kept dims of a reduction, in order. */
-bool samba_group_writable(const samba_group *g, int cols, const samba_node *node, const int8_t *dims)
+bool samba_group_writable_at(const samba_group *g, int cols, const samba_node *node, const int8_t *dims, const int64_t *own)
 {
-    int64_t own[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK] = {0};
-    samba_shape_contiguous_strides(node->rank, node->shape, own);
+    int64_t strides[SAMBA_MAX_RANK] = {0};
     for (int i = 0; i < node->rank; i++)
         if (node->shape[i] != 1 && dims[i] >= 0)
             strides[dims[i]] = own[i];
     return cols_collapse(g, cols, strides) && (g->kind != SAMBA_GROUP_CONTRACT || in_contract_shape(g, strides));
+}
+
+/* The same of memory it collects into: the kept dims of a reduction, in order. */
+bool samba_group_writable(const samba_group *g, int cols, const samba_node *node, const int8_t *dims)
+{
+    int64_t own[SAMBA_MAX_RANK];
+    samba_shape_contiguous_strides(node->rank, node->shape, own);
+    return samba_group_writable_at(g, cols, node, dims, own);
 }
 
 bool samba_is_member(const samba_fusion *f, int32_t group, samba_ref ref)

@@ -130,6 +130,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     out->recompute = false;
     const samba_node *node = samba_node_at(rewriter->in, ref);
     samba_ref simpler = samba_ops[node->op].arity == 2 ? neutral(out, node, inputs) : SAMBA_NONE;
+    if (simpler == SAMBA_NONE)
+        simpler = samba_simplify_concat(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = transposed(rewriter, node);
     if (simpler == SAMBA_NONE && node->arity == 1)

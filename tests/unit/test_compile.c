@@ -3,21 +3,19 @@
  * Compiled against the reference: models that between them use every operator are compiled, run by sections and compared, outputs and
  * gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, and on every ISA this
  * CPU has. The verifier runs after every pass. */
-#include "autodiff/autodiff.h"
-#include "kernels/kernel.h"
-#include "ops/ops.h"
-#include <sambaflow/compile.h>
-#include <sambaflow/data.h>
-#include <sambaflow/session.h>
-
 #include <math.h>
 #include <setjmp.h>
-#include <stdio.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "kernels/kernel.h"
+#include "training.h"
+
+#include "reference.h"
 
 typedef struct input {
     const char *name;
@@ -39,7 +37,6 @@ static samba_value param(samba_graph *g, const char *name, samba_dtype dtype, in
 {
     return samba_parameter(g, name, dtype, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7});
 }
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
 #define DIMS(...) (const int[]){__VA_ARGS__}
 
 static void lose(samba_graph *g, samba_value v) /* a loss that weighs every element differently */
@@ -304,55 +301,17 @@ static const model_case cases[] = {
 };
 
 /* ---- comparing ---- */
-static samba_context *context;
-static char folder[64];
-
-static void need(samba_status status, const char *what)
-{
-    if (status != SAMBA_OK)
-        fail_msg("%s: %s: %s", what, samba_status_name(status), samba_error_message(context));
-}
-
 static int make_inputs(const model_case *c, samba_tensor **tensors)
 {
     int count = 0;
     for (; count < 4 && c->inputs[count].name; count++) {
         const input *i = &c->inputs[count];
-        need(samba_tensor_new(context, i->name, i->dtype, i->rank, i->shape, &tensors[count]), "input");
+        need(samba_tensor_new(context, i->name, i->dtype, i->rank, i->shape, &tensors[count]));
         need(i->classes ? samba_fill_integers(tensors[count], (uint64_t)(11 + count), 0, i->classes)
-                        : samba_fill_normal(tensors[count], (uint64_t)(7 + count), 0, 1),
-             "fill");
+                        : samba_fill_normal(tensors[count], (uint64_t)(7 + count), 0, 1));
+
     }
     return count;
-}
-
-static void compare(const char *name, const char *what, const samba_array *expected, const samba_tensor *given, double tolerance)
-{
-    double worst = 0, scale = 1e-3;
-    const char *a = expected->data, *b = samba_tensor_data(given);
-    size_t size = samba_dtype_size(expected->dtype);
-    assert_int_equal(expected->dtype, samba_tensor_dtype(given));
-    assert_int_equal(expected->numel, samba_tensor_numel(given));
-    for (int64_t i = 0; i < expected->numel; i++) {
-        double x = samba_load_double(expected->dtype, a + (size_t)i * size), y = samba_load_double(expected->dtype, b + (size_t)i * size);
-        if (fabs(x) > scale && isfinite(x))
-            scale = fabs(x);
-        if (isnan(x) != isnan(y) || (isinf(x) && x != y))
-            worst = INFINITY;
-        else if (isfinite(x) && !(fabs(x - y) <= worst))
-            worst = fabs(x - y);
-    }
-    if (!samba_dtype_is_floating_point(expected->dtype))
-        tolerance = 0;
-    if (!(worst <= tolerance * scale))
-        fail_msg("%s: %s differs by %g of a greatest value of %g (tolerance %g)", name, what, worst, scale, tolerance);
-}
-
-static double tolerance_of(const model_case *c, samba_dtype dtype)
-{
-    if (c->tolerance > 0)
-        return c->tolerance;
-    return dtype == SAMBA_FLOAT64 ? 1e-11 : dtype == SAMBA_FLOAT16 ? 2e-3 : dtype == SAMBA_BFLOAT16 ? 2e-2 : 5e-5;
 }
 
 static void check_case(const model_case *c, int threads, const char *isa)
@@ -368,13 +327,13 @@ static void check_case(const model_case *c, int threads, const char *isa)
     o.output_folder = folder;
     o.verify = true;
     char path[512];
-    need(samba_compile(context, &o, path, sizeof path), c->name);
+    need(samba_compile(context, &o, path, sizeof path));
     samba_session_options so = samba_session_defaults();
     so.threads = threads;
     so.isa = isa;
     so.seed = 3;
     samba_session *session;
-    need(samba_session_new(context, path, &so, &session), c->name);
+    need(samba_session_new(context, path, &so, &session));
     samba_run_options r = samba_run_defaults();
     r.inputs = inputs;
     r.input_count = count;
@@ -382,59 +341,9 @@ static void check_case(const model_case *c, int threads, const char *isa)
     bool drops = strcmp(c->name, "embedded") == 0;
     r.hyperparameters = &seed;
     r.hyperparameter_count = drops;
-    need(samba_run(session, &r), c->name);
+    need(samba_run(session, &r));
 
-    samba_graph *traced, *graph;
-    need(samba_graph_new(context, c->name, &traced), "graph");
-    for (int i = 0; i < count; i++)
-        need(samba_graph_add_input(traced, inputs[i]), "add input");
-    c->model(traced, NULL);
-    need(samba_graph_status(traced), c->name);
-    if (c->inference)
-        need(samba_graph_rewrite(traced, NULL, NULL, &graph), "copy");
-    else
-        need(samba_autodiff(traced, 1, &graph), "autodiff");
-    samba_arena arena;
-    samba_arena_init(&arena, context);
-    const char *names[64];
-    samba_array leaves[64];
-    samba_tensor *held[64];
-    int leaf_count = 0;
-    int64_t seed_value = 12345;
-    for (int t = 0; t < samba_session_tensor_count(session); t++) {
-        samba_tensor_info info;
-        need(samba_session_tensor_info(session, t, &info), "info");
-        if (info.kind != SAMBA_KIND_PARAMETER && info.kind != SAMBA_KIND_INPUT)
-            continue;
-        need(samba_session_get_by_name(session, info.name, &held[leaf_count]), info.name);
-        names[leaf_count] = info.name;
-        samba_array *a = &leaves[leaf_count];
-        *a = (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[leaf_count]), samba_tensor_data(held[leaf_count])};
-        memcpy(a->shape, info.shape, sizeof a->shape);
-        leaf_count++;
-    }
-    if (drops) {
-        names[leaf_count] = "block.drop.seed";
-        held[leaf_count] = NULL;
-        leaves[leaf_count++] = (samba_array){SAMBA_INT64, 0, {0}, 1, &seed_value};
-    }
-    samba_array values[64];
-    assert_true(graph->sink_count < 64);
-    need(samba_graph_evaluate(graph, leaf_count, names, leaves, &arena, values), "evaluate");
-    for (int64_t s = 0; s < graph->sink_count; s++) {
-        const samba_sink *sink = &graph->sinks[s];
-        const char *name = sink->kind == SAMBA_SINK_ASSIGN ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
-                                                           : samba_graph_name_at(graph, sink->name);
-        samba_tensor *given;
-        need(samba_session_get_by_name(session, name, &given), name);
-        compare(c->name, name, &values[s], given, tolerance_of(c, values[s].dtype));
-        samba_tensor_free(given);
-    }
-    for (int i = 0; i < leaf_count; i++)
-        samba_tensor_free(held[i]);
-    samba_arena_free(&arena);
-    samba_graph_free(graph);
-    samba_graph_free(traced);
+    compare_with_reference(&(reference_case){c->name, c->model, NULL, count, inputs, c->inference, c->tolerance, drops ? "block.drop.seed" : NULL, 12345}, session);
     samba_session_free(session);
     for (int i = 0; i < count; i++)
         samba_tensor_free(inputs[i]);
@@ -455,8 +364,7 @@ static void all_isas(void **state)
 
 int main(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
-    if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
+    if (!training_begin())
         return 1;
     enum { COUNT = sizeof cases / sizeof cases[0] };
     struct CMUnitTest tests[2 * COUNT];
@@ -465,9 +373,5 @@ int main(void)
         snprintf(names[i], sizeof names[i], "%s%s", cases[i / 2].name, i % 2 ? " on other ISAs" : "");
         tests[i] = (struct CMUnitTest){names[i], i % 2 ? all_isas : all_threads, NULL, NULL, (void *)(uintptr_t)&cases[i / 2]};
     }
-    int failed = _cmocka_run_group_tests("compiled against reference", tests, 2 * COUNT, NULL, NULL);
-    samba_context_free(context);
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) != 0 || failed ? 1 : 0;
+    return training_end(_cmocka_run_group_tests("compiled against reference", tests, 2 * COUNT, NULL, NULL));
 }
