@@ -155,6 +155,7 @@ samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);     
 samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *contract,
                                      int *plan_rank, int64_t *plan_shape);
 samba_status samba_lower_kernel(samba_compiler *compiler, int32_t group);                      /* lower_kernel.c */
+samba_status samba_lower_attention(samba_compiler *compiler, int32_t group);                   /* lower_attention.c */
 samba_status samba_lower_move(samba_compiler *compiler, int32_t group);                        /* lower_move.c */
 
 #endif

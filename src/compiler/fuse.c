@@ -170,6 +170,23 @@ static bool alias(samba_fusion *f, samba_ref ref)
     return true;
 }
 
+/* attention and attention_lse of the same inputs are two results of one kernel. The group that holds the other; -1: none does. */
+static int32_t twin_group(const samba_fusion *f, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(f->graph, ref);
+    samba_op other = node->op == SAMBA_OP_attention ? SAMBA_OP_attention_lse : SAMBA_OP_attention;
+    if (node->op != SAMBA_OP_attention && node->op != SAMBA_OP_attention_lse)
+        return -1;
+    for (int32_t k = 0; k < f->group_count; k++) {
+        const samba_node *anchor = samba_node_at(f->graph, f->groups[k].anchor);
+        if (f->groups[k].kind == SAMBA_GROUP_KERNEL && anchor->op == other && anchor->phase == node->phase && anchor->arity == node->arity &&
+            memcmp(anchor->inputs, node->inputs, sizeof(samba_ref) * node->arity) == 0 &&
+            memcmp(&anchor->attrs->attention, &node->attrs->attention, sizeof node->attrs->attention) == 0)
+            return k;
+    }
+    return -1;
+}
+
 /* Candidates: groups that hold an input, then groups that read one from memory; the latest first. */
 static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, int32_t *scalars, uint64_t *before)
 {
@@ -199,6 +216,9 @@ static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, 
             limit = best;
         }
     }
+    int32_t twin = twin_group(f, ref);
+    if (twin >= 0)
+        return add_member(f, twin, ref, &(samba_joining){.role = SAMBA_MEMBER_FULL});
     SAMBA_TRY(begin_group(f, ref, before));
     if (scalar)
         scalars[node->phase] = f->members[ref].group;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators with a kernel of their own: pooling and embedding. Their operands are contiguous; a view that is not is copied first. */
+ * Operators with a kernel of their own: pooling and embedding here, attention in lower_attention.c. Operands here are contiguous; a view that is not is copied first. */
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -102,6 +102,8 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
         return SAMBA_OK;
     }
+    case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad:
+        return samba_lower_attention(c, index);
     default:
         return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }

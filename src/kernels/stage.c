@@ -15,3 +15,40 @@ samba_register_class samba_class_of(samba_dtype dtype)
         return SAMBA_F64;
     return samba_dtype_table[dtype].category == SAMBA_CATEGORY_INTEGER ? SAMBA_I64 : SAMBA_F32;
 }
+
+int32_t samba_attention_places(const samba_attention *attention, int32_t places[SAMBA_ATTENTION_PARTS])
+{
+    int32_t count = 0;
+    for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
+        bool there = true;
+        switch ((samba_attention_part)part) {
+        case SAMBA_ATTENTION_MASK: there = attention->masked; break;
+        case SAMBA_ATTENTION_P: case SAMBA_ATTENTION_SEED: there = attention->dropout; break;
+        case SAMBA_ATTENTION_RESULT: there = attention->has_result; break;
+        case SAMBA_ATTENTION_LSE: there = attention->has_lse; break;
+        case SAMBA_ATTENTION_DOUT: case SAMBA_ATTENTION_DQ: case SAMBA_ATTENTION_DK: case SAMBA_ATTENTION_DV:
+            there = attention->gradient;
+            break;
+        default: break;
+        }
+        places[part] = there ? count++ : -1;
+    }
+    return count;
+}
+
+void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, int64_t sizes[4])
+{
+    bool keys = part == SAMBA_ATTENTION_K || part == SAMBA_ATTENTION_V || part == SAMBA_ATTENTION_DK || part == SAMBA_ATTENTION_DV;
+    sizes[0] = stage->domain[0];
+    sizes[1] = keys ? stage->attention.hkv : stage->domain[1];
+    sizes[2] = keys ? stage->domain[3] : stage->domain[2];
+    switch (part) {
+    case SAMBA_ATTENTION_Q: case SAMBA_ATTENTION_K: case SAMBA_ATTENTION_DQ: case SAMBA_ATTENTION_DK:
+        sizes[3] = stage->attention.d;
+        return;
+    case SAMBA_ATTENTION_MASK: sizes[3] = stage->domain[3]; return;
+    case SAMBA_ATTENTION_LSE: sizes[3] = 1; return;
+    case SAMBA_ATTENTION_P: case SAMBA_ATTENTION_SEED: sizes[0] = sizes[1] = sizes[2] = sizes[3] = 1; return;
+    default: sizes[3] = stage->attention.dv;
+    }
+}

@@ -109,13 +109,43 @@ typedef struct samba_gather {
     int64_t count, width, table_rows;
 } samba_gather;
 
-typedef enum samba_stage_kind { SAMBA_STAGE_TILE = 0, SAMBA_STAGE_CONTRACT = 1, SAMBA_STAGE_POOL = 2, SAMBA_STAGE_GATHER = 3, SAMBA_STAGE_KIND_COUNT = 4 } samba_stage_kind;
+/* ---- attention: softmax(q k^T * scale + mask) v for each head, or its gradients. The domain is that of the scores, (b, h, tq, tk), which
+ * are never stored. Operands have strides for (b, head, position, element), over sizes of their own; parts that are not there are left
+ * out. Query heads in a row, h / hkv of them, share a key head. */
+typedef enum samba_attention_part {
+    SAMBA_ATTENTION_Q,      /* (b, h, tq, d) */
+    SAMBA_ATTENTION_K,      /* (b, hkv, tk, d) */
+    SAMBA_ATTENTION_V,      /* (b, hkv, tk, dv) */
+    SAMBA_ATTENTION_MASK,   /* (b, h, tq, tk): bool, true may be seen, or of q's dtype, added to the scores */
+    SAMBA_ATTENTION_P,      /* dropout's rate, float64, and seed, int64: one number each */
+    SAMBA_ATTENTION_SEED,
+    SAMBA_ATTENTION_RESULT, /* (b, h, tq, dv) */
+    SAMBA_ATTENTION_LSE,    /* (b, h, tq, 1): log of the sum of exponentials of a query's scores; float64 for float64, else float32 */
+    SAMBA_ATTENTION_DOUT,   /* (b, h, tq, dv): gradient of the result */
+    SAMBA_ATTENTION_DQ, SAMBA_ATTENTION_DK, SAMBA_ATTENTION_DV, /* as q, k, v */
+    SAMBA_ATTENTION_PARTS
+} samba_attention_part;
+typedef struct samba_attention {
+    int32_t gradient;           /* reads result, lse and dout; writes dq, dk and dv */
+    int32_t causal;             /* query i sees keys 0 .. i */
+    int32_t masked, dropout;    /* are mask, and p and seed, there? */
+    int32_t has_result, has_lse; /* forward writes them; both are there for the gradient */
+    int64_t hkv, d, dv;
+    double scale;
+} samba_attention;
+/* Where a part stands among the operands, -1: not there; returns the number of operands. kernels/stage.c */
+int32_t samba_attention_places(const samba_attention *attention, int32_t places[SAMBA_ATTENTION_PARTS]);
+
+typedef enum samba_stage_kind {
+    SAMBA_STAGE_TILE = 0, SAMBA_STAGE_CONTRACT = 1, SAMBA_STAGE_POOL = 2, SAMBA_STAGE_GATHER = 3, SAMBA_STAGE_ATTENTION = 4,
+    SAMBA_STAGE_KIND_COUNT = 5
+} samba_stage_kind;
 
 typedef struct samba_stage {
     int32_t kind;
     char *name; /* "conv1: conv2d add relu", for people */
     int64_t flops, bytes;
-    int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER 0 */
+    int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER 0; ATTENTION 4 */
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;
@@ -123,7 +153,10 @@ typedef struct samba_stage {
     samba_contract contract;
     samba_pool pool;
     samba_gather gather;
+    samba_attention attention;
 } samba_stage;
+/* Sizes of a part of an ATTENTION stage, as its strides are: (b, head, position, element). kernels/stage.c */
+void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, int64_t sizes[4]);
 
 typedef struct samba_buffer { /* a range of the device arena */
     int64_t offset, bytes; /* offset is a multiple of 64 */

@@ -12,6 +12,14 @@
  *                       conv2d_weight_grad(x, dy): attrs.shape = w's shape
  *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its gradient
  *   embedding(weight, index): index int64 or int32 of any shape; embedding_grad(index, dy) -> (num_embeddings, D)
+ *   attention(q, k, v[, mask][, p, seed]): q (B,H,Tq,D), k (B,Hkv,Tk,D), v (B,Hkv,Tk,Dv), Hkv divides H -> (B,Tq,H,Dv). attrs.masked and
+ *                       attrs.dropout say which of the others are there: a mask, bool (true: may see) or of q's dtype (added), that
+ *                       broadcasts to (B,H,Tq,Tk); rate and seed as dropout's, over the weights (B,H,Tq,Tk). attrs.causal: query i sees
+ *                       keys j <= i. A query that sees nothing gives 0
+ *   attention_lse(as attention) -> (B,H,Tq), float64 for float64, else float32: log of the sum of exponentials of a query's scores
+ *   attention_grad(attention's inputs, its result, its lse, dout): all gradients in one: where Tq = Tk and D = Dv as
+ *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies; else of rank 1,
+ *                       dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
  *   layer_norm(x, weight, bias): over the last attrs.dims dims
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
  *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN

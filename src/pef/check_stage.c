@@ -59,6 +59,8 @@ static samba_status check_operands(const samba_check *check, const samba_stage *
                                           check->plan->buffer_count);
         int64_t reach = operand->offset;
         bool possible = add_reach(stage->rank, stage->domain, operand->strides, &reach);
+        if (stage->kind == SAMBA_STAGE_ATTENTION)
+            continue; /* its operands have sizes of their own */
         /* what is touched on an empty domain is checked with the program, pools and gathers, which have none, by their sizes */
         bool touched = operand->buffer >= 0 && numel > 0 && stage->rank > 0;
         if (!possible || (touched && !samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1)))
@@ -218,6 +220,50 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
     return SAMBA_OK;
 }
 
+/* ---- attention: strided operands over sizes of their own ---- */
+static bool attention_dtype_fits(const samba_stage *stage, samba_attention_part part, int32_t dtype)
+{
+    int32_t values = stage->operands[SAMBA_ATTENTION_Q].dtype;
+    switch (part) {
+    case SAMBA_ATTENTION_MASK: return dtype == SAMBA_BOOL || dtype == values;
+    case SAMBA_ATTENTION_P: return dtype == SAMBA_FLOAT64;
+    case SAMBA_ATTENTION_SEED: return dtype == SAMBA_INT64;
+    case SAMBA_ATTENTION_LSE: return dtype == (values == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32);
+    default: return dtype == values && samba_dtype_is_floating_point((samba_dtype)dtype);
+    }
+}
+
+static samba_status check_attention(const samba_check *check, const samba_stage *stage)
+{
+    const samba_attention *a = &stage->attention;
+    int32_t places[SAMBA_ATTENTION_PARTS], count = samba_attention_places(a, places);
+    const int32_t flags[] = {a->gradient, a->causal, a->masked, a->dropout, a->has_result, a->has_lse};
+    bool possible = stage->rank == 4 && a->hkv >= 0 && a->d >= 0 && a->dv >= 0 && a->scale == a->scale;
+    for (int i = 0; i < SAMBA_COUNT(flags); i++)
+        possible = possible && (flags[i] == 0 || flags[i] == 1);
+    possible = possible && (a->gradient ? a->has_result && a->has_lse : a->has_result || a->has_lse) &&
+               (a->hkv == 0 ? stage->domain[1] == 0 : stage->domain[1] % a->hkv == 0);
+    if (!possible)
+        return samba_check_stage_fail(check, "a rank, size, flag or the scale of the attention is impossible");
+    if (stage->operand_count != count)
+        return samba_check_stage_fail(check, "an attention of these parts has %d operands, not %d", count, stage->operand_count);
+    for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
+        if (places[part] < 0)
+            continue;
+        const samba_operand *operand = &stage->operands[places[part]];
+        int64_t sizes[4], numel, reach = operand->offset;
+        samba_attention_sizes(stage, (samba_attention_part)part, sizes);
+        if (!attention_dtype_fits(stage, (samba_attention_part)part, operand->dtype))
+            return samba_check_stage_fail(check, "operand %d of the attention is %s", places[part],
+                                          samba_dtype_name((samba_dtype)operand->dtype));
+        if (!samba_check_numel(4, sizes, &numel) || !add_reach(4, sizes, operand->strides, &reach) ||
+            !samba_check_fits(check->plan, operand->buffer, operand->dtype, numel > 0 ? reach : 0, numel > 0))
+            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", places[part],
+                                          (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
+    }
+    return SAMBA_OK;
+}
+
 samba_status samba_check_stage(const samba_check *check, const samba_stage *stage)
 {
     int64_t numel;
@@ -241,6 +287,8 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
         return check_pool(check, stage);
     case SAMBA_STAGE_GATHER:
         return check_gather(check, stage);
+    case SAMBA_STAGE_ATTENTION:
+        return check_attention(check, stage);
     case SAMBA_STAGE_KIND_COUNT:
         break;
     }

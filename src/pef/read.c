@@ -211,7 +211,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     bool program = from->kind == SAMBA_STAGE_TILE || from->kind == SAMBA_STAGE_CONTRACT;
     SAMBA_TRY(narrow(in, "a stage's kind", from->kind, 0, SAMBA_STAGE_KIND_COUNT - 1));
     if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
-        !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER))
+        !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
+        !from->attention != (from->kind != SAMBA_STAGE_ATTENTION))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
     to->kind = from->kind;
@@ -237,6 +238,17 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     if (from->gather)
         to->gather =
             (samba_gather){from->gather->scatter ? 1 : 0, 0, from->gather->count, from->gather->width, from->gather->table_rows};
+    if (from->attention)
+        to->attention = (samba_attention){.gradient = from->attention->gradient ? 1 : 0,
+                                          .causal = from->attention->causal ? 1 : 0,
+                                          .masked = from->attention->masked ? 1 : 0,
+                                          .dropout = from->attention->dropout ? 1 : 0,
+                                          .has_result = from->attention->has_result ? 1 : 0,
+                                          .has_lse = from->attention->has_lse ? 1 : 0,
+                                          .hkv = from->attention->hkv,
+                                          .d = from->attention->d,
+                                          .dv = from->attention->dv,
+                                          .scale = from->attention->scale};
     return SAMBA_OK;
 }
 

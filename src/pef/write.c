@@ -136,6 +136,21 @@ static void fill_pool(const samba_pool *pool, Samba__Pef__Pool *message)
     message->dilation = (int64_t *)pool->dilation;
 }
 
+static void fill_attention(const samba_attention *attention, Samba__Pef__Attention *message)
+{
+    samba__pef__attention__init(message);
+    message->gradient = attention->gradient;
+    message->causal = attention->causal;
+    message->masked = attention->masked;
+    message->dropout = attention->dropout;
+    message->has_result = attention->has_result;
+    message->has_lse = attention->has_lse;
+    message->hkv = attention->hkv;
+    message->d = attention->d;
+    message->dv = attention->dv;
+    message->scale = attention->scale;
+}
+
 static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Samba__Pef__Stage *message)
 {
     samba__pef__stage__init(message);
@@ -184,6 +199,12 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         message->gather->count = stage->gather.count;
         message->gather->width = stage->gather.width;
         message->gather->table_rows = stage->gather.table_rows;
+    }
+    if (stage->kind == SAMBA_STAGE_ATTENTION) {
+        message->attention = samba_arena_alloc(arena, sizeof *message->attention);
+        if (!message->attention)
+            return SAMBA_ERROR_MEMORY;
+        fill_attention(&stage->attention, message->attention);
     }
     return SAMBA_OK;
 }

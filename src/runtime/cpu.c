@@ -118,6 +118,7 @@ static bool worth_sharing(const samba_stage *stage)
         work = values * stage->program.instruction_count / TILE_VALUES;
         break;
     case SAMBA_STAGE_CONTRACT:
+    case SAMBA_STAGE_ATTENTION:
         work = (double)stage->flops / CONTRACT_FLOPS;
         break;
     case SAMBA_STAGE_POOL:

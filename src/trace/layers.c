@@ -205,22 +205,33 @@ samba_value samba_embedding(samba_value index, const char *name, int64_t num_emb
     return samba_trace_value(graph, y);
 }
 
+bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed)
+{
+    samba_scope_push(graph, name);
+    if (graph->status == SAMBA_OK && !(p >= 0.0 && p <= 1.0))
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "p must be from 0 to 1, given %g", p);
+    if (graph->status != SAMBA_OK)
+        return false;
+    *rate = samba_trace_argin(graph, "p", SAMBA_FLOAT64, p, 1);
+    *seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
+    int64_t calls = 0;
+    for (int64_t i = 0; *rate != SAMBA_NONE && i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].arity; k++)
+            calls += graph->nodes[i].inputs[k] == *rate;
+    if (calls > 0)
+        *seed = samba_emit_scalar(graph, SAMBA_OP_add, *seed, (double)calls);
+    samba_scope_pop(graph);
+    return graph->status == SAMBA_OK;
+}
+
 samba_value samba_dropout(samba_value input, const char *name, double p)
 {
     samba_graph *graph;
-    if (!enter_layer("dropout", &input, name, true, &graph))
+    samba_ref rate, seed;
+    if (!samba_trace_enter("dropout", 1, &input, &graph) || !samba_trace_need_floating(input, "dropout") ||
+        !samba_trace_dropout(graph, "dropout", name, p, &rate, &seed))
         return none_of(graph);
-    if (!(p >= 0.0 && p <= 1.0))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "dropout", "p must be from 0 to 1, given %g", p));
-    samba_ref rate = samba_trace_argin(graph, "p", SAMBA_FLOAT64, p, 1);
-    samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
-    /* A second call of the name shares rate and seed but not the mask: each call draws its own. */
-    int64_t calls = 0;
-    for (int64_t i = 0; rate != SAMBA_NONE && i < graph->node_count; i++)
-        calls += graph->nodes[i].op == SAMBA_OP_dropout && graph->nodes[i].inputs[1] == rate;
-    if (calls > 0)
-        seed = samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls);
+    samba_scope_push(graph, name);
     samba_ref y = samba_emit3(graph, SAMBA_OP_dropout, input.index, rate, seed);
     samba_scope_pop(graph);
     return samba_trace_value(graph, y);

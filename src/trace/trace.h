@@ -26,5 +26,8 @@ bool samba_trace_need_floating(samba_value value, const char *what);
 uint32_t samba_trace_scoped(samba_graph *graph, const char *what, const char *name);
 /* A hyperparameter by its scoped name. role: 1 dropout rate, 2 dropout seed. */
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role);
+/* Rate "<name>.p", which starts at p, and "<name>.seed" of one use of dropout. A second use of the name shares both hyperparameters but
+ * not the mask: each draws its own. False after an error. (layers.c) */
+bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed);
 
 #endif

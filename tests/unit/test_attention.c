@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks, shared heads,
+ * dropout and dtypes, on 1 to 3 threads and every ISA; the gradients of the reference against differences; refusals. */
+#include "autodiff/autodiff.h"
+#include "gradient_check.h"
+#include "kernels/kernel.h"
+#include <sambaflow/compile.h>
+#include <sambaflow/data.h>
+#include <sambaflow/session.h>
+
+#include <stdio.h>
+#include <unistd.h>
+
+static samba_context *context;
+static char folder[64];
+
+static void need(samba_status status, const char *what)
+{
+    if (status != SAMBA_OK)
+        fail_msg("%s: %s: %s", what, samba_status_name(status), samba_error_message(context));
+}
+
+/* ---- compiled against reference ---- */
+
+typedef enum mask_kind { NO_MASK, ADDED, SEEN, SEEN_KEYS, BLIND } mask_kind; /* BLIND: some queries see nothing */
+typedef struct attention_case {
+    const char *name;
+    int64_t b, h, hkv, tq, tk, d, dv;
+    bool causal, joint; /* joint: q, k and v are views of one parameter */
+    mask_kind mask;
+    double dropout, scale;
+    samba_dtype dtype;
+} attention_case;
+
+static samba_value param(samba_graph *g, const char *name, samba_dtype dtype, int64_t b, int64_t t, int64_t h, int64_t d)
+{
+    return samba_parameter(g, name, dtype, 4, (const int64_t[]){b, t, h, d}, (samba_initializer){SAMBA_INIT_NORMAL, 0.05, 1});
+}
+static samba_value heads_first(samba_value v) { return samba_permute(v, (const int[]){0, 2, 1, 3}); }
+
+static samba_value mask_of(samba_graph *g, const attention_case *c)
+{
+    int64_t n = c->mask == SEEN_KEYS ? c->b * c->tk : c->mask == ADDED ? c->h * c->tq * c->tk : c->tq * c->tk;
+    samba_value i = samba_cast(samba_arange(g, n, SAMBA_INT64), SAMBA_FLOAT64), wave = samba_mul_scalar(i, 0.37);
+    wave = samba_sub(wave, samba_cast(samba_cast(wave, SAMBA_INT64), SAMBA_FLOAT64)); /* in [0, 1) */
+    samba_value least = samba_constant(g, c->mask == BLIND ? 0.9 : 0.3, SAMBA_FLOAT64, 0, NULL);
+    switch (c->mask) {
+    case ADDED: return samba_cast(samba_reshape(wave, 3, (const int64_t[]){c->h, c->tq, c->tk}), c->dtype);
+    case SEEN_KEYS: return samba_reshape(samba_gt(wave, least), 4, (const int64_t[]){c->b, 1, 1, c->tk});
+    default: return samba_reshape(samba_gt(wave, least), 2, (const int64_t[]){c->tq, c->tk});
+    }
+}
+
+static void model(samba_graph *g, const void *options)
+{
+    const attention_case *c = options;
+    samba_value q, k, v;
+    if (c->joint) {
+        samba_value all = param(g, "qkv", c->dtype, c->b, c->tq, c->h + 2 * c->hkv, c->d);
+        q = heads_first(samba_slice(all, 2, 0, c->h, 1));
+        k = heads_first(samba_slice(all, 2, c->h, c->h + c->hkv, 1));
+        v = heads_first(samba_slice(all, 2, c->h + c->hkv, c->h + 2 * c->hkv, 1));
+    } else {
+        q = param(g, "q", c->dtype, c->b, c->h, c->tq, c->d);
+        k = samba_transpose(param(g, "k", c->dtype, c->b, c->hkv, c->d, c->tk), 2, 3); /* elements apart */
+        v = heads_first(param(g, "v", c->dtype, c->b, c->tk, c->hkv, c->dv));
+    }
+    samba_attention_options o = samba_attention_defaults();
+    o.is_causal = c->causal;
+    o.enable_gqa = true;
+    o.scale = c->scale;
+    if (c->mask != NO_MASK)
+        o.mask = mask_of(g, c);
+    if (c->dropout > 0) {
+        o.dropout = "drop";
+        o.dropout_p = c->dropout;
+    }
+    samba_value y = samba_scaled_dot_product_attention(q, k, v, &o);
+    int64_t n = c->b * c->tq * c->h * c->dv;
+    samba_output(g, "y", y);
+    samba_value w = samba_add_scalar(samba_mul_scalar(samba_cast(samba_arange(g, n, SAMBA_INT64), c->dtype), 1.3 / (double)(n + 1)), -0.4);
+    y = samba_reshape(heads_first(y), 1, &n);
+    samba_loss(g, "loss", samba_sum(samba_mul(samba_mul(y, w), y), 0, NULL, false));
+}
+
+static void compare(const attention_case *c, const char *what, const samba_array *expected, const samba_tensor *given)
+{
+    /* sums of up to tk (tq, backward) products of numbers around 1, some of which cancel; 16-bit floats round once, or twice in the gradients */
+    double worst = 0, scale = 0.1, base = c->dtype == SAMBA_FLOAT64 ? 1e-12 : 3e-5;
+    base = c->dtype == SAMBA_BFLOAT16 ? 3e-2 : c->dtype == SAMBA_FLOAT16 ? 4e-3 : base;
+    const char *a = expected->data, *b = samba_tensor_data(given);
+    size_t size = samba_dtype_size(expected->dtype);
+    assert_int_equal(expected->numel, samba_tensor_numel(given));
+    for (int64_t i = 0; i < expected->numel; i++) {
+        double x = samba_load_double(expected->dtype, a + (size_t)i * size), y = samba_load_double(expected->dtype, b + (size_t)i * size);
+        scale = fmax(scale, fabs(x));
+        if (!isfinite(x) || !isfinite(y))
+            fail_msg("%s: %s has %g for %g at %lld", c->name, what, y, x, (long long)i);
+        worst = fmax(worst, fabs(x - y));
+    }
+    if (!(worst <= base * scale))
+        fail_msg("%s: %s differs by %g of a greatest value of %g (tolerance %g)", c->name, what, worst, scale, base);
+}
+
+static void compile_case(const attention_case *c, bool inference, char *path, size_t room)
+{
+    samba_compile_options o = samba_compile_defaults();
+    o.name = "attention";
+    o.model = model;
+    o.model_options = c;
+    o.inference = inference;
+    o.output_folder = folder;
+    o.verify = true;
+    need(samba_compile(context, &o, path, room), c->name);
+}
+
+static void run_case(const attention_case *c, const char *path, int threads, const char *isa)
+{
+    samba_session_options so = samba_session_defaults();
+    so.threads = threads;
+    so.isa = isa;
+    so.seed = 3;
+    samba_session *session;
+    need(samba_session_new(context, path, &so, &session), c->name);
+    samba_run_options r = samba_run_defaults();
+    samba_hyperparameter seed = {"seed", 1234567};
+    r.hyperparameters = &seed;
+    r.hyperparameter_count = c->dropout > 0;
+    need(samba_run(session, &r), c->name);
+
+    samba_graph *traced, *graph;
+    need(samba_graph_new(context, "attention", &traced), "graph");
+    model(traced, c);
+    need(samba_graph_status(traced), c->name);
+    need(samba_autodiff(traced, 1, &graph), "autodiff");
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    const char *names[8];
+    samba_array leaves[8], values[8];
+    samba_tensor *held[8] = {0};
+    int count = 0;
+    int64_t seed_value = 1234567;
+    for (int t = 0; t < samba_session_tensor_count(session); t++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(session, t, &info), "info");
+        if (info.kind != SAMBA_KIND_PARAMETER)
+            continue;
+        need(samba_session_get_by_name(session, info.name, &held[count]), info.name);
+        names[count] = info.name;
+        leaves[count] = (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
+        memcpy(leaves[count].shape, info.shape, sizeof info.shape);
+        count++;
+    }
+    if (c->dropout > 0) {
+        names[count] = "drop.seed";
+        leaves[count++] = (samba_array){SAMBA_INT64, 0, {0}, 1, &seed_value};
+    }
+    need(samba_graph_evaluate(graph, count, names, leaves, &arena, values), "evaluate");
+    for (int64_t s = 0; s < graph->sink_count; s++) {
+        const samba_sink *sink = &graph->sinks[s];
+        const char *name = sink->kind == SAMBA_SINK_ASSIGN ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
+                                                           : samba_graph_name_at(graph, sink->name);
+        samba_tensor *given;
+        need(samba_session_get_by_name(session, name, &given), name);
+        compare(c, name, &values[s], given);
+        samba_tensor_free(given);
+    }
+    for (int i = 0; i < count; i++)
+        samba_tensor_free(held[i]);
+    samba_arena_free(&arena);
+    samba_graph_free(graph);
+    samba_graph_free(traced);
+    samba_session_free(session);
+}
+
+#define F32 SAMBA_FLOAT32
+static const attention_case cases[] = {
+    {"one block", 2, 3, 3, 20, 20, 8, 8, false, false, NO_MASK, 0, 0, F32},
+    {"causal, joint", 2, 3, 3, 200, 200, 16, 16, true, true, NO_MASK, 0, 0, F32},
+    {"whole blocks", 1, 2, 2, 128, 192, 64, 64, false, false, NO_MASK, 0, 0, F32},
+    {"causal, more keys", 2, 2, 2, 70, 150, 24, 40, true, false, NO_MASK, 0, 0, F32},
+    {"causal, more queries", 1, 2, 2, 150, 70, 9, 5, true, false, NO_MASK, 0, 0.3, F32},
+    {"shared heads", 2, 6, 2, 70, 70, 12, 12, true, true, NO_MASK, 0, 0, F32},
+    {"one key head", 1, 4, 1, 65, 130, 33, 17, false, false, NO_MASK, 0, 0, F32},
+    {"one query", 2, 2, 2, 1, 100, 16, 16, false, false, NO_MASK, 0, 0, F32},
+    {"one of each", 1, 1, 1, 1, 1, 1, 1, true, true, NO_MASK, 0, 0, F32},
+    {"deep", 1, 2, 2, 40, 40, 257, 257, true, true, NO_MASK, 0, 0, F32},
+    {"added mask", 2, 2, 2, 66, 67, 8, 8, false, false, ADDED, 0, 0, F32},
+    {"added mask, causal", 2, 2, 1, 67, 67, 8, 8, true, true, ADDED, 0, 0, F32},
+    {"seen", 2, 2, 2, 66, 67, 8, 8, false, false, SEEN, 0, 0, F32},
+    {"seen keys", 3, 2, 2, 66, 130, 8, 8, false, false, SEEN_KEYS, 0, 0, F32},
+    {"blind queries", 1, 2, 2, 80, 3, 8, 8, false, false, BLIND, 0, 0, F32},
+    {"blind causal queries", 1, 2, 2, 80, 80, 8, 8, true, true, BLIND, 0, 0, F32},
+    {"dropout", 2, 3, 3, 70, 131, 8, 8, false, false, NO_MASK, 0.3, 0, F32},
+    {"dropout, causal", 2, 4, 2, 131, 131, 8, 8, true, true, NO_MASK, 0.2, 0, F32},
+    {"dropout of all", 1, 1, 1, 10, 10, 4, 4, false, true, NO_MASK, 1, 0, F32},
+    {"all at once", 2, 4, 2, 70, 70, 8, 8, true, true, SEEN, 0.2, -0.7, F32},
+    {"float64", 2, 4, 2, 70, 100, 10, 6, true, false, SEEN, 0.2, 0, SAMBA_FLOAT64},
+    {"float64, joint", 1, 2, 2, 130, 130, 32, 32, true, true, ADDED, 0, 0, SAMBA_FLOAT64},
+    {"bfloat16", 2, 4, 2, 70, 70, 16, 16, true, true, ADDED, 0, 0, SAMBA_BFLOAT16},
+    {"float16", 1, 2, 2, 70, 100, 16, 8, false, false, SEEN, 0.1, 0, SAMBA_FLOAT16},
+    {"no batch", 0, 2, 2, 5, 5, 4, 4, true, true, NO_MASK, 0, 0, F32},
+    {"no queries", 2, 2, 2, 0, 5, 4, 4, false, false, NO_MASK, 0, 0, F32},
+    {"no keys", 2, 2, 2, 5, 0, 4, 3, false, false, NO_MASK, 0, 0, F32},
+    {"no depth", 2, 2, 2, 5, 6, 0, 3, false, false, NO_MASK, 0, 0, F32},
+    {"no depth of values", 2, 2, 2, 5, 6, 4, 0, false, false, NO_MASK, 0, 0, F32},
+};
+
+static void against_reference(void **state)
+{
+    const attention_case *c = *state;
+    char path[512];
+    compile_case(c, false, path, sizeof path);
+    for (int threads = 1; threads <= 3; threads++)
+        run_case(c, path, threads, NULL);
+    for (int isa = 0; isa < (int)samba_isa_best(); isa++)
+        run_case(c, path, 2, samba_isa_names[isa]);
+}
+
+int main(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
+    if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
+        return 1;
+    enum { COUNT = SAMBA_COUNT(cases) };
+    struct CMUnitTest tests[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, against_reference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+    int failed = _cmocka_run_group_tests("attention against reference", tests, COUNT, NULL, NULL);
+    samba_context_free(context);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 || failed ? 1 : 0;
+}
