@@ -243,7 +243,7 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
                 continue;
             f->members[f->access[u].base].stored = 1;
         }
-        if (!tile)
+        if (!tile && f->groups[group].kind != SAMBA_GROUP_CONTRACT) /* a product that only its epilogue reads stays in the block */
             f->members[i].stored = 1;
     }
     for (int64_t i = 0; i < graph->sink_count; i++) {
