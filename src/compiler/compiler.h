@@ -91,6 +91,17 @@ typedef struct samba_copy { /* a sink that needs a stage of its own: value (any 
     samba_phase phase;
 } samba_copy;
 
+typedef struct samba_uses { /* inplace.c: positions are those of groups, and of copies at the end of a phase, in the order they run */
+    int32_t buffer_count;
+    int64_t *first, *last; /* per buffer: positions that touch it; -1 none */
+    int32_t *same;         /* per buffer: the one it shares all memory with, itself at first */
+    int64_t *begin;        /* per position: its part of `touched` */
+    samba_phase *phase;    /* per position */
+    int32_t *touched;
+    int64_t touched_count, touched_capacity;
+    int64_t position; /* that is being lowered */
+} samba_uses;
+
 typedef struct samba_compiler {
     samba_context *context;
     const samba_compile_options *options;
@@ -104,6 +115,7 @@ typedef struct samba_compiler {
     int64_t extra_store_count, extra_store_capacity;
     samba_copy *copies;
     int64_t copy_count, copy_capacity;
+    samba_uses uses;
     /* plan under construction: growing arrays in context memory, moved to the plan's arena at the end */
     samba_plan plan;
     int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity;
@@ -143,6 +155,12 @@ static inline bool samba_is_piece(const samba_access *access, samba_ref base) { 
 
 /* place.c */
 samba_status samba_plan_add_buffer(samba_compiler *compiler, int64_t bytes, bool persistent, int32_t *buffer);
+
+/* inplace.c: while stages are made, a last reader's result may take the buffer it reads */
+samba_status samba_uses_find(samba_compiler *compiler);
+/* May the stage at the current position write `to` over `from`, as far as other stages are concerned? Then they are one from now on. */
+bool samba_share_buffer(samba_compiler *compiler, int32_t from, int32_t to);
+void samba_uses_settle(samba_compiler *compiler); /* all stages: shared buffers under one number */
 
 /* lower.c and its families */
 samba_status samba_plan_add_stage(samba_compiler *compiler, samba_phase phase, samba_stage **stage);

@@ -68,12 +68,16 @@ samba_status samba_pass_lower(samba_compiler *c)
 {
     samba_fusion *f = &c->fusion;
     int64_t at = 0;
+    SAMBA_TRY(samba_uses_find(c));
     for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++) {
-        for (; at < f->order_count && f->groups[f->order[at]].phase == (samba_phase)phase; at++)
+        for (; at < f->order_count && f->groups[f->order[at]].phase == (samba_phase)phase; at++, c->uses.position++)
             SAMBA_TRY(lower_group(c, f->order[at]));
         for (int64_t i = 0; i < c->copy_count; i++)
-            if (c->copies[i].phase == (samba_phase)phase)
+            if (c->copies[i].phase == (samba_phase)phase) {
                 SAMBA_TRY(samba_lower_copy(c, &c->copies[i]));
+                c->uses.position++;
+            }
     }
+    samba_uses_settle(c);
     return SAMBA_OK;
 }

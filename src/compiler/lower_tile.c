@@ -324,6 +324,8 @@ samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int pl
     samba_emitter_init(&l.e, compiler, l.group->rank, l.group->domain, l.group->cols);
     samba_status status = lower_members(&l);
     if (status == SAMBA_OK)
+        samba_emitter_share(&l.e, l.group);
+    if (status == SAMBA_OK)
         status = samba_emitter_finish(&l.e, plan_rank, plan_shape, stage);
     for (int64_t m = 0; m < l.group->member_count && status == SAMBA_OK; m++) {
         const samba_node *node = samba_node_at(l.graph, l.group->members[m]), *inputs[3] = {0};

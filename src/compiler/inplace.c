@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A result over what it is made of: a stage that reads an intermediate for the last time, each element where and when it writes one of its
+ * own, may write it over the other. The two buffers become one, chains of them too, and a chain that ends in a gradient or an output uses
+ * that tensor's own memory all along.
+ *
+ * What makes it right, stage by stage: elements are read and written in one order (the same strides, no broadcasting), every read comes before
+ * the write in the program (a row that is read again in a later loop is written in that loop or after it), and no factor of a contraction
+ * lies there, which other blocks still read. From stage to stage: nobody reads the old value later; memory that lasts is not touched from
+ * where the old value is made, and both are made in one phase, since a caller may run phases one by one. Only backward may overwrite what
+ * another phase, forward, has made: it runs once for each. */
+#include "compiler/emitter.h"
+
+#include <string.h>
+
+/* ---- who touches which buffer, in the order stages will run: a position for each group, and for each copy at the end of a phase ---- */
+static samba_status add_use(samba_compiler *c, int32_t buffer)
+{
+    samba_uses *u = &c->uses;
+    if (buffer < 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_grow(c->context, (void **)&u->touched, sizeof(int32_t), &u->touched_capacity, u->touched_count + 1));
+    u->touched[u->touched_count++] = buffer;
+    if (u->first[buffer] < 0)
+        u->first[buffer] = u->position;
+    u->last[buffer] = u->position;
+    return SAMBA_OK;
+}
+
+static samba_status add_group(samba_compiler *c, int32_t index)
+{
+    const samba_fusion *f = &c->fusion;
+    const samba_group *g = &f->groups[index];
+    for (int64_t m = 0; m < g->member_count; m++) {
+        const samba_node *node = samba_node_at(c->graph, g->members[m]);
+        for (int i = 0; i < node->arity; i++) {
+            samba_ref ref = node->inputs[i];
+            const samba_node *input = samba_node_at(c->graph, ref);
+            if (input->op == SAMBA_OP_random)
+                SAMBA_TRY(add_use(c, c->buffer_of[f->access[input->inputs[0]].base]));
+            SAMBA_TRY(add_use(c, c->buffer_of[f->access[ref].base]));
+        }
+        SAMBA_TRY(add_use(c, c->buffer_of[g->members[m]]));
+        for (int64_t i = 0; i < c->extra_store_count; i++)
+            if (c->extra_stores[i].value == g->members[m])
+                SAMBA_TRY(add_use(c, c->extra_stores[i].buffer));
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_uses_find(samba_compiler *c)
+{
+    samba_uses *u = &c->uses;
+    const samba_fusion *f = &c->fusion;
+    size_t buffers = (size_t)c->plan.buffer_count + 1, positions = (size_t)(f->order_count + c->copy_count) + 1;
+    u->buffer_count = c->plan.buffer_count;
+    u->first = samba_arena_alloc(&c->arena, sizeof(int64_t) * buffers);
+    u->last = samba_arena_alloc(&c->arena, sizeof(int64_t) * buffers);
+    u->same = samba_arena_alloc(&c->arena, sizeof(int32_t) * buffers);
+    u->begin = samba_arena_alloc(&c->arena, sizeof(int64_t) * (positions + 1));
+    u->phase = samba_arena_alloc(&c->arena, sizeof(samba_phase) * positions);
+    if (!u->first || !u->last || !u->same || !u->begin || !u->phase)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t b = 0; b < u->buffer_count; b++) {
+        u->first[b] = u->last[b] = -1;
+        u->same[b] = b;
+    }
+    int64_t at = 0;
+    for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++) {
+        for (; at < f->order_count && f->groups[f->order[at]].phase == (samba_phase)phase; at++) {
+            u->phase[u->position] = (samba_phase)phase;
+            SAMBA_TRY(add_group(c, f->order[at]));
+            u->begin[++u->position] = u->touched_count;
+        }
+        for (int64_t i = 0; i < c->copy_count; i++) {
+            if (c->copies[i].phase != (samba_phase)phase)
+                continue;
+            u->phase[u->position] = (samba_phase)phase;
+            SAMBA_TRY(add_use(c, c->buffer_of[f->access[c->copies[i].value].base]));
+            SAMBA_TRY(add_use(c, c->copies[i].buffer));
+            u->begin[++u->position] = u->touched_count;
+        }
+    }
+    u->position = 0;
+    return SAMBA_OK;
+}
+
+static bool touched_between(const samba_uses *u, int32_t buffer, int64_t from, int64_t to)
+{
+    for (int64_t i = u->begin[from]; i < u->begin[to]; i++)
+        if (u->touched[i] == buffer)
+            return true;
+    return false;
+}
+
+bool samba_share_buffer(samba_compiler *c, int32_t from, int32_t to)
+{
+    samba_uses *u = &c->uses;
+    int64_t now = u->position;
+    if (from < 0 || to < 0 || from == to || from >= u->buffer_count || to >= u->buffer_count || c->persistent[from] ||
+        u->last[from] != now || u->first[from] >= now || u->same[from] != from || c->plan.buffers[from].bytes != c->plan.buffers[to].bytes)
+        return false;
+    samba_phase made = u->phase[u->first[from]], phase = u->phase[now];
+    if (made != phase && (c->persistent[to] || made != SAMBA_FWD || phase != SAMBA_BCKWD))
+        return false;
+    if (c->persistent[to] ? touched_between(u, to, u->first[from], now) : u->first[to] != now)
+        return false;
+    u->same[from] = to;
+    if (!c->persistent[to])
+        u->first[to] = u->first[from];
+    return true;
+}
+
+/* ---- one stage ---- */
+
+/* The operand of every load is the store's, element for element, and comes before it. */
+static bool reads_before(const samba_emitter *e, const samba_draft *store, int64_t store_at, int32_t buffer)
+{
+    const samba_operand *to = &e->operands[store->operand];
+    for (int64_t d = 0; d < e->draft_count; d++) {
+        const samba_draft *draft = &e->drafts[d];
+        if (draft->operand < 0 || e->operands[draft->operand].buffer != buffer)
+            continue;
+        const samba_operand *from = &e->operands[draft->operand];
+        if (draft->op != SAMBA_TILE_load || draft->level == SAMBA_LEVEL_SETUP || draft->level > store->level || (draft->level == store->level && d > store_at) ||
+            from->dtype != to->dtype || from->offset != to->offset)
+            return false;
+        for (int i = 0; i < e->rank; i++)
+            if (e->domain[i] != 1 && from->strides[i] != to->strides[i])
+                return false;
+    }
+    return true;
+}
+
+/* Only this store touches the buffer. */
+static bool alone(const samba_emitter *e, int64_t store_at)
+{
+    int32_t buffer = e->operands[e->drafts[store_at].operand].buffer;
+    for (int64_t d = 0; d < e->draft_count; d++)
+        if (d != store_at && e->drafts[d].operand >= 0 && e->operands[e->drafts[d].operand].buffer == buffer)
+            return false;
+    return true;
+}
+
+static bool covers(const samba_emitter *e, const samba_operand *operand)
+{
+    bool every = true;
+    for (int i = 0; i < e->rank; i++)
+        every = every && (e->domain[i] == 1 || operand->strides[i] != 0);
+    return every;
+}
+
+/* A contraction's factors are read by blocks that are not yet computed. */
+static bool is_factor(const samba_compiler *c, const samba_group *g, int32_t buffer)
+{
+    if (g->kind != SAMBA_GROUP_CONTRACT)
+        return false;
+    const samba_node *node = samba_node_at(c->graph, g->anchor);
+    for (int i = 0; i < node->arity; i++)
+        if (c->buffer_of[c->fusion.access[node->inputs[i]].base] == buffer)
+            return true;
+    return false;
+}
+
+void samba_emitter_share(samba_emitter *e, const samba_group *group)
+{
+    samba_compiler *c = e->compiler;
+    for (int64_t s = 0; s < e->draft_count; s++) {
+        const samba_draft *store = &e->drafts[s];
+        if (store->op != SAMBA_TILE_store || e->registers[store->a].extent != SAMBA_FULL || !covers(e, &e->operands[store->operand]) || !alone(e, s))
+            continue;
+        int32_t to = e->operands[store->operand].buffer;
+        for (int64_t d = 0; d < e->draft_count && !is_factor(c, group, to); d++) {
+            int32_t from = e->drafts[d].operand >= 0 ? e->operands[e->drafts[d].operand].buffer : -1;
+            if (e->drafts[d].op != SAMBA_TILE_load || is_factor(c, group, from) || !reads_before(e, store, s, from) || !samba_share_buffer(c, from, to))
+                continue;
+            for (int64_t o = 0; o < e->operand_count; o++)
+                if (e->operands[o].buffer == from)
+                    e->operands[o].buffer = to;
+            break;
+        }
+    }
+}
+
+/* ---- all stages ---- */
+static void settle(const samba_uses *u, int32_t *buffer)
+{
+    while (*buffer >= 0 && *buffer < u->buffer_count && u->same[*buffer] != *buffer)
+        *buffer = u->same[*buffer];
+}
+
+void samba_uses_settle(samba_compiler *c)
+{
+    for (int32_t s = 0; s < c->plan.stage_count; s++) {
+        samba_stage *stage = &c->plan.stages[s];
+        for (int32_t o = 0; o < stage->operand_count; o++)
+            settle(&c->uses, &stage->operands[o].buffer);
+        if (stage->kind == SAMBA_STAGE_CONTRACT) {
+            settle(&c->uses, &stage->contract.a.buffer);
+            settle(&c->uses, &stage->contract.b.buffer);
+        }
+    }
+}
