@@ -9,10 +9,10 @@
 /* exp(x) for weights: at most 1 but for rounding. What is below exp(-86) becomes 0, so that 2^k is a normal number. */
 static inline float weight_f32(float x)
 {
-    int32_t k;
-    float bounded = x > 88.0f ? 88.0f : x;
-    float p = exp_reduced(bounded, &k) + 1.0f;
-    return x < -86.0f ? 0.0f : p * power_of_two(k);
+    float bounded = x > 88.0f ? 88.0f : x, rest;
+    uint32_t exponent;
+    float p = exp_reduced(bounded, 127.0f, &rest, &exponent) + rest + 1.0f;
+    return x < -86.0f ? 0.0f : p * float_of(exponent);
 }
 
 #define REAL float
