@@ -26,6 +26,7 @@ static bool cheap(const samba_node *node)
 {
     switch (node->op) {
     case SAMBA_OP_exp: case SAMBA_OP_log: case SAMBA_OP_tanh: case SAMBA_OP_sigmoid: case SAMBA_OP_erf: case SAMBA_OP_pow:
+    case SAMBA_OP_gelu: case SAMBA_OP_gelu_grad: case SAMBA_OP_gelu_tanh: case SAMBA_OP_gelu_tanh_grad:
         return false;
     default:
         return samba_ops[node->op].class_ == SAMBA_MAP || node->op == SAMBA_OP_expand || node->op == SAMBA_OP_reshape;

@@ -6,8 +6,8 @@
  * floats (minutes) and prints the table that docs/performance.md shows.
  *
  * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact
- * result, or the other way round, and a zero of the wrong sign are infinitely wrong. For gelu, which is a composite, the unit is
- * that of its argument, and nothing is asked. */
+ * result, or the other way round, and a zero of the wrong sign are infinitely wrong. For gelu the unit is that of its
+ * argument, and nothing is asked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,14 +26,13 @@
 #define STEP 4099 /* a prime: its multiples meet all mantissas */
 #define NEIGHBOURS 1024
 
-typedef void composite_fn(const samba_kernels *kernels, float *d, const float *x, int64_t n);
 typedef struct function {
     const char *name;
     int op;
     double (*exact)(double);
     double limit;            /* ULP; HALF: correctly rounded */
     bool rising;             /* it never falls as its argument grows; the kernel may, and that is counted */
-    composite_fn *composite; /* instead of op */
+    bool argument;           /* in units of the argument instead of the result */
 } function;
 
 typedef struct finding {
@@ -60,56 +59,26 @@ static double gelu_tanh(double x)
     return x * sigmoid(y);
 }
 
-static void with(const samba_kernels *kernels, int op, float *d, const float *a, float number, int64_t n)
-{
-    float numbers[CHUNK];
-    kernels->fill[SAMBA_F32](numbers, &number, n);
-    kernels->map[op][SAMBA_F32](d, a, numbers, NULL, n);
-}
-
-static void make_gelu(const samba_kernels *kernels, float *d, const float *x, int64_t n)
-{
-    with(kernels, SAMBA_TILE_mul, d, x, (float)M_SQRT1_2, n);
-    kernels->map[SAMBA_TILE_erf][SAMBA_F32](d, d, NULL, NULL, n);
-    with(kernels, SAMBA_TILE_add, d, d, 1.0f, n);
-    with(kernels, SAMBA_TILE_mul, d, d, 0.5f, n);
-    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, x, d, NULL, n);
-}
-
-static void make_gelu_tanh(const samba_kernels *kernels, float *d, const float *x, int64_t n)
-{
-    float half[CHUNK];
-    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, x, x, NULL, n);
-    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, d, x, NULL, n);
-    with(kernels, SAMBA_TILE_mul, d, d, 0.044715f, n);
-    kernels->map[SAMBA_TILE_add][SAMBA_F32](d, x, d, NULL, n);
-    with(kernels, SAMBA_TILE_mul, d, d, (float)(M_2_SQRTPI * M_SQRT1_2), n);
-    kernels->map[SAMBA_TILE_tanh][SAMBA_F32](d, d, NULL, NULL, n);
-    with(kernels, SAMBA_TILE_add, d, d, 1.0f, n);
-    with(kernels, SAMBA_TILE_mul, half, x, 0.5f, n);
-    kernels->map[SAMBA_TILE_mul][SAMBA_F32](d, half, d, NULL, n);
-}
-
 #define HALF 0.5000001
 static const function functions[] = {
-    {"exp", SAMBA_TILE_exp, exp, 4, true, NULL},
-    {"log", SAMBA_TILE_log, log, 4, true, NULL},
-    {"tanh", SAMBA_TILE_tanh, tanh, 4, true, NULL},
-    {"sigmoid", SAMBA_TILE_sigmoid, sigmoid, 4, true, NULL},
-    {"erf", SAMBA_TILE_erf, erf, 4, true, NULL},
-    {"rsqrt", SAMBA_TILE_rsqrt, rsqrt, 4, false, NULL},
-    {"sqrt", SAMBA_TILE_sqrt, sqrt, HALF, true, NULL},
-    {"reciprocal", SAMBA_TILE_reciprocal, reciprocal, HALF, false, NULL},
-    {"neg", SAMBA_TILE_neg, negative, 0, false, NULL},
-    {"abs", SAMBA_TILE_abs, fabs, 0, false, NULL},
-    {"sign", SAMBA_TILE_sign, sign, 0, true, NULL},
-    {"relu", SAMBA_TILE_relu, relu, 0, true, NULL},
-    {"logical_not", SAMBA_TILE_logical_not, logical_not, 0, false, NULL},
-    {"not_zero", SAMBA_TILE_not_zero, not_zero, 0, false, NULL},
-    {"round_bfloat16", SAMBA_TILE_round_bfloat16, to_bfloat16, 0, true, NULL},
-    {"round_float16", SAMBA_TILE_round_float16, to_float16, 0, true, NULL},
-    {"gelu", -1, gelu, INFINITY, false, make_gelu},
-    {"gelu_tanh", -1, gelu_tanh, INFINITY, false, make_gelu_tanh},
+    {"exp", SAMBA_TILE_exp, exp, 4, true, false},
+    {"log", SAMBA_TILE_log, log, 4, true, false},
+    {"tanh", SAMBA_TILE_tanh, tanh, 4, true, false},
+    {"sigmoid", SAMBA_TILE_sigmoid, sigmoid, 4, true, false},
+    {"erf", SAMBA_TILE_erf, erf, 4, true, false},
+    {"rsqrt", SAMBA_TILE_rsqrt, rsqrt, 4, false, false},
+    {"sqrt", SAMBA_TILE_sqrt, sqrt, HALF, true, false},
+    {"reciprocal", SAMBA_TILE_reciprocal, reciprocal, HALF, false, false},
+    {"neg", SAMBA_TILE_neg, negative, 0, false, false},
+    {"abs", SAMBA_TILE_abs, fabs, 0, false, false},
+    {"sign", SAMBA_TILE_sign, sign, 0, true, false},
+    {"relu", SAMBA_TILE_relu, relu, 0, true, false},
+    {"logical_not", SAMBA_TILE_logical_not, logical_not, 0, false, false},
+    {"not_zero", SAMBA_TILE_not_zero, not_zero, 0, false, false},
+    {"round_bfloat16", SAMBA_TILE_round_bfloat16, to_bfloat16, 0, true, false},
+    {"round_float16", SAMBA_TILE_round_float16, to_float16, 0, true, false},
+    {"gelu", SAMBA_TILE_gelu, gelu, INFINITY, false, true},
+    {"gelu_tanh", SAMBA_TILE_gelu_tanh, gelu_tanh, INFINITY, false, true},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 typedef finding findings[FUNCTIONS][SAMBA_ISA_COUNT];
@@ -155,15 +124,12 @@ static void measure(const function *f, finding *found, const float *x, int n, in
         const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
         if (!kernels)
             continue;
-        if (f->composite)
-            f->composite(kernels, given, x, n);
-        else
-            kernels->map[f->op][SAMBA_F32](given, x, NULL, NULL, n);
+        kernels->map[f->op][SAMBA_F32](given, x, NULL, NULL, n);
         finding *at = &found[isa];
         at->count += (uint64_t)n;
         for (int i = 0; i < n; i++) {
             at->exact += given[i] == (float)exact[i] || (isnan(given[i]) && isnan(exact[i]));
-            double error = error_of(given[i], exact[i], f->composite ? x[i] : exact[i]);
+            double error = error_of(given[i], exact[i], f->argument ? x[i] : exact[i]);
             if (error > at->worst) {
                 at->worst = error;
                 at->at = x[i];

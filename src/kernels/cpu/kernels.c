@@ -119,6 +119,14 @@ UNARY(sigmoid, f32, float, float, vector_sigmoid(x))
 UNARY(sigmoid, f64, double, double, vector_sigmoid64(x))
 UNARY(erf, f32, float, float, vector_erf(x))
 UNARY(erf, f64, double, double, erf(x))
+UNARY(gelu, f32, float, float, vector_gelu(x))
+UNARY(gelu, f64, double, double, x * (0.5 * (1.0 + erf(x * M_SQRT1_2))))
+BINARY(gelu_grad, f32, float, float, y *vector_gelu_slope(x))
+BINARY(gelu_grad, f64, double, double, y *vector_gelu_slope64(x))
+UNARY(gelu_tanh, f32, float, float, vector_gelu_tanh(x))
+UNARY(gelu_tanh, f64, double, double, 0.5 * x * (1.0 + tanh(vector_bent64(x))))
+BINARY(gelu_tanh_grad, f32, float, float, y *vector_gelu_tanh_slope(x))
+BINARY(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
 BINARY(pow, f32, float, float, powf(x, y))
 BINARY(pow, f64, double, double, pow(x, y))
 UNARY(round_bfloat16, f32, float, float, float_of_bfloat16(bfloat16_of_float(x)))
@@ -155,6 +163,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .isa = SAMBA_ISA_NUMBER,
     .map = {ALL(neg), ALL(abs), ALL(sign), ALL(relu), ALL(logical_not), ALL(not_zero),
             FLOATS(exp), FLOATS(log), FLOATS(sqrt), FLOATS(rsqrt), FLOATS(reciprocal), FLOATS(tanh), FLOATS(sigmoid), FLOATS(erf),
+            FLOATS(gelu), FLOATS(gelu_grad), FLOATS(gelu_tanh), FLOATS(gelu_tanh_grad),
             ALL(add), ALL(sub), ALL(mul), FLOATS(div), ALL(pow), ALL(maximum), ALL(minimum),
             ALL(eq), ALL(ne), ALL(lt), ALL(le), ALL(gt), ALL(ge), ALL(where),
             I64_ONLY(wrap_int32), I64_ONLY(wrap_int16), I64_ONLY(wrap_int8), I64_ONLY(wrap_uint8),

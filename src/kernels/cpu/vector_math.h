@@ -132,4 +132,36 @@ static inline float vector_log(float x)
     return x > 0.0f && x < INFINITY ? e * 0.693359375f + (f + tail) : special;
 }
 
+/* ---- gelu (ops/activation.c has the formulas) ---- */
+
+static inline float vector_gelu(float x) { return x * (0.5f * (1.0f + vector_erf(x * 0.707106781f))); }
+
+static inline float vector_gelu_slope(float x)
+{
+    float bell = vector_exp_negative(-0.5f * x * x);
+    return 0.5f * (1.0f + vector_erf(x * 0.707106781f)) + x * bell * 0.398942280f;
+}
+static inline double vector_gelu_slope64(double x)
+{
+    return 0.5 * (1.0 + erf(x * M_SQRT1_2)) + x * exp(-0.5 * x * x) * (M_2_SQRTPI * M_SQRT1_2 / 2);
+}
+
+/* sqrt(2/pi) (x + c x^3). (1 + tanh y) / 2 is the sigmoid of 2y, which needs one exp and keeps small results precise. */
+static inline double vector_bent64(double x) { return M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); }
+static inline float vector_twice_bent(float x) { return x * (1.59576912f + 0.0713548162f * x * x); }
+
+static inline float vector_gelu_tanh(float x) { return x * vector_sigmoid(vector_twice_bent(x)); }
+
+static inline float vector_gelu_tanh_slope(float x)
+{
+    float s = vector_sigmoid(vector_twice_bent(x)), inner = 1.59576912f + 0.214064449f * x * x;
+    float bend = x * (s * (1.0f - s)); /* 0 long before inner overflows */
+    return s + (bend == 0.0f ? 0.0f : bend * inner);
+}
+static inline double vector_gelu_tanh_slope64(double x)
+{
+    double t = tanh(vector_bent64(x));
+    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * (M_2_SQRTPI * M_SQRT1_2) * (1.0 + 3.0 * 0.044715 * x * x);
+}
+
 #endif
