@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define CONTRACT_ROW_LIMIT 256 /* columns up to which a contraction's block holds whole rows for a row reduction */
+#define CONTRACT_ROW_LIMIT 1024 /* columns up to which a contraction's block holds whole rows for a row reduction */
 
 /* In-group inputs lie where broadcasting against the node's own dims puts them. */
 bool samba_inputs_aligned(const samba_fusion *f, int32_t group, const samba_node *node, const int8_t *dims)
