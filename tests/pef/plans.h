@@ -5,7 +5,7 @@
  *   make_train_plan   y = relu(x*w + b), loss = sum(y), the gradient of w, a step w -= lr * w.grad; a table looked up by `token`;
  * outputs that show the dropout rate and seed that the device had. ZEROGRAD FWD BCKWD OPT, one section each. make_zoo_plan one
  * section with a stage of every kind: contraction with windows, pools, gather, scatter, a program that reduces rows and one that
- * does the same along long rows, random numbers, coordinates.
+ * does the same along long rows, random numbers, coordinates, attention and its gradient.
  *
  * Include after cmocka.h. The plan's memory is its arena's. */
 #ifndef SAMBA_TEST_PLANS_H
@@ -369,6 +369,43 @@ static inline void make_zoo_numbers(samba_plan *plan)
     store(stage, place, places, SAMBA_INT64, 4, 1);
 }
 
+/* Four heads of queries and two of keys and values, 3 positions of 3 elements, side by side as a joint projection has them. */
+static inline void make_zoo_attention(samba_plan *plan)
+{
+    enum { HEADS = 4, SHARED = 2, LENGTH = 3, DEPTH = 3, ROW = (HEADS + 2 * SHARED) * DEPTH };
+    int32_t joint = plan_buffer(plan, 2 * LENGTH * ROW * 4), mask = plan_buffer(plan, LENGTH * LENGTH), rate = plan_buffer(plan, 8),
+            seed = plan_buffer(plan, 8), result = plan_buffer(plan, 2 * HEADS * LENGTH * DEPTH * 4),
+            lse = plan_buffer(plan, 2 * HEADS * LENGTH * 4), gradient = plan_buffer(plan, 2 * LENGTH * ROW * 4);
+    for (int backward = 0; backward < 2; backward++) {
+        samba_stage *stage = plan_stage(plan, SAMBA_STAGE_ATTENTION, backward ? "attention_grad" : "attention attention_lse", 4,
+                                        (const int64_t[]){2, HEADS, LENGTH, LENGTH});
+        stage->attention = (samba_attention){.gradient = backward, .causal = 1, .masked = !backward, .dropout = !backward, .has_result = 1,
+                                             .has_lse = 1, .hkv = SHARED, .d = DEPTH, .dv = DEPTH, .scale = 0.5};
+        int32_t places[SAMBA_ATTENTION_PARTS];
+        samba_attention_places(&stage->attention, places);
+        for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
+            static const int64_t rows[4] = {LENGTH * ROW, DEPTH, ROW, 1}, results[4] = {LENGTH * HEADS * DEPTH, DEPTH, HEADS * DEPTH, 1},
+                                 row[4] = {HEADS * LENGTH, LENGTH, 1, 0}, scores[4] = {0, 0, LENGTH, 1}, one[4] = {0};
+            const struct {
+                int32_t buffer;
+                samba_dtype dtype;
+                int64_t offset;
+                const int64_t *strides;
+            } all[SAMBA_ATTENTION_PARTS] = {
+                {joint, SAMBA_FLOAT32, 0, rows},  {joint, SAMBA_FLOAT32, HEADS * DEPTH, rows}, {joint, SAMBA_FLOAT32, (HEADS + SHARED) * DEPTH, rows},
+                {mask, SAMBA_BOOL, 0, scores},    {rate, SAMBA_FLOAT64, 0, one},               {seed, SAMBA_INT64, 0, one},
+                {result, SAMBA_FLOAT32, 0, results}, {lse, SAMBA_FLOAT32, 0, row},             {result, SAMBA_FLOAT32, 0, results},
+                {gradient, SAMBA_FLOAT32, 0, rows},  {gradient, SAMBA_FLOAT32, HEADS * DEPTH, rows},
+                {gradient, SAMBA_FLOAT32, (HEADS + SHARED) * DEPTH, rows}};
+            if (places[part] < 0)
+                continue;
+            samba_operand *to = &stage->operands[operand(stage, all[part].buffer, all[part].dtype, 0, 0)];
+            to->offset = all[part].offset;
+            memcpy(to->strides, all[part].strides, 4 * sizeof(int64_t));
+        }
+    }
+}
+
 static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
 {
     static const float numbers[5] = {1, 2, 3, 4, 5};
@@ -386,6 +423,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
     make_zoo_rows(plan, 5, 7);
     make_zoo_rows(plan, 2, 700);
     make_zoo_numbers(plan);
+    make_zoo_attention(plan);
 }
 
 #endif

@@ -30,7 +30,7 @@ class Input:
         if self.values is None:
             result = formula(self.seed, self.shape)
         else:
-            dtype = torch.float64 if self.dtype == "FLOAT64" else torch.int64
+            dtype = {"FLOAT64": torch.float64, "BOOL": torch.bool}.get(self.dtype, torch.int64)
             result = torch.tensor(self.values, dtype=dtype).reshape(self.shape)
         return result.requires_grad_(self.dtype == "FLOAT64")
 
@@ -138,6 +138,26 @@ cross_entropy("smoothed all the way", [3, 2, 1], label_smoothing=1.0)
 cross_entropy("all ignored, sum", [-100, -100], reduction="sum")
 cross_entropy("all ignored, mean", [-100, -100], smooth=False)
 cross_entropy("impossible classes", [0, 3], logits=[1000, 0, -INF, 5, 2, -INF, 1, -1000], smooth=False)
+
+
+def attention(name, q, k, v, causal=False, scale=None, mask=None):
+    """The operator's result has heads behind positions."""
+    attrs = "{.attention = {.causal = %d, .masked = %d, .scale = %r}}" % (causal, mask is not None, scale or q[-1] ** -0.5)
+    inputs = [Input(q, 14), Input(k, 15), Input(v, 16)]
+    if mask is not None:
+        inputs.append(Input(mask[0], values=mask[1], dtype="BOOL"))
+    case("attention", "attention", name, attrs, inputs,
+         lambda q, k, v, m=None: F.scaled_dot_product_attention(q, k, v, m, 0.0, causal, scale=scale, enable_gqa=True).transpose(1, 2))
+
+
+attention("plain", (2, 2, 3, 4), (2, 2, 3, 4), (2, 2, 3, 4))
+attention("causal", (1, 2, 5, 3), (1, 2, 5, 3), (1, 2, 5, 3), causal=True)
+attention("causal, more keys", (2, 1, 3, 4), (2, 1, 5, 4), (2, 1, 5, 2), causal=True)
+attention("causal, more queries, scale", (1, 1, 5, 4), (1, 1, 3, 4), (1, 1, 3, 6), causal=True, scale=0.8)
+attention("heads share keys", (1, 4, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2), causal=True)
+attention("negative scale", (1, 1, 2, 3), (1, 1, 4, 3), (1, 1, 4, 3), scale=-1.5)
+attention("mask of keys", (2, 2, 2, 3), (2, 2, 4, 3), (2, 2, 4, 3), mask=((2, 1, 1, 4), [1, 1, 0, 1, 0, 1, 1, 0]))
+attention("a query sees nothing", (1, 2, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2), mask=((3, 3), [1, 0, 1, 0, 0, 0, 0, 1, 1]))
 
 
 def write(group, cases):

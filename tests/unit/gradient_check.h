@@ -16,7 +16,7 @@
 #include <cmocka.h>
 #include "ops/ops.h"
 
-#define OPERANDS_MAX 4
+#define OPERANDS_MAX 6
 #define STEP 1e-6
 #define TOLERANCE 1e-6
 
@@ -250,7 +250,7 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
         gradient_sink(&bench, "expanded", SAMBA_FWD,
                       samba_ops[op].expand(graph, samba_node_at(graph, bench.result), bench.leaves));
     }
-    static const char *const sink_names[OPERANDS_MAX] = {"dx0", "dx1", "dx2", "dx3"};
+    static const char *const sink_names[OPERANDS_MAX] = {"dx0", "dx1", "dx2", "dx3", "dx4", "dx5"};
     int first = (int)graph->sink_count;
 
     graph->phase = SAMBA_BCKWD;

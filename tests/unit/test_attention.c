@@ -5,6 +5,7 @@
 #include "autodiff/autodiff.h"
 #include "gradient_check.h"
 #include "kernels/kernel.h"
+#include "pef/plan.h"
 #include <sambaflow/compile.h>
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
@@ -218,16 +219,101 @@ static void against_reference(void **state)
         run_case(c, path, 2, samba_isa_names[isa]);
 }
 
+/* ---- what the compiler makes of it ---- */
+
+static void read_plan(const attention_case *c, bool inference, samba_plan *plan)
+{
+    char path[512];
+    compile_case(c, inference, path, sizeof path);
+    need(samba_pef_read(context, path, plan), "read");
+}
+
+static const samba_stage *attention_stage(const samba_plan *plan, int which)
+{
+    for (int32_t i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].kind == SAMBA_STAGE_ATTENTION && which-- == 0)
+            return &plan->stages[i];
+    return NULL;
+}
+
+/* Training: result and log-sum-exp by one stage, gradients by another; no matrix of scores, no copy of a joint projection's heads. */
+static void two_stages(void **state)
+{
+    (void)state;
+    const attention_case c = {"", 1, 2, 2, 1024, 1024, 8, 8, true, true, NO_MASK, 0, 0, F32};
+    samba_plan plan;
+    read_plan(&c, false, &plan);
+    const samba_stage *forward = attention_stage(&plan, 0), *backward = attention_stage(&plan, 1);
+    assert_non_null(backward);
+    assert_null(attention_stage(&plan, 2));
+    assert_true(forward->attention.has_result && forward->attention.has_lse && !forward->attention.gradient && backward->attention.gradient);
+    assert_int_equal(forward->flops, 2 * 2 * (1024 * 1025 / 2) * 16);
+    assert_int_equal(forward->operands[0].buffer, forward->operands[1].buffer);
+    assert_int_equal(forward->operands[1].offset, 2 * 8);
+    assert_int_equal(forward->operands[1].strides[2], 6 * 8);
+    assert_true(plan.memory.activations < 1024 * 1024 * 2);
+    samba_plan_free(&plan);
+    read_plan(&c, true, &plan);
+    forward = attention_stage(&plan, 0);
+    assert_true(forward->attention.has_result && !forward->attention.has_lse);
+    assert_null(attention_stage(&plan, 1));
+    samba_plan_free(&plan);
+}
+
+/* The log-sum-exp alone, of a graph that wants nothing else. */
+static void lse_alone(void **state)
+{
+    (void)state;
+    static const char text[] = "lse";
+    samba_graph *g;
+    need(samba_graph_new(context, text, &g), "graph");
+    samba_value x = samba_parameter(g, "x", F32, 4, (const int64_t[]){1, 2, 100, 8}, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.attention = (samba_attrs_attention){.causal = 1, .scale = 0.4};
+    samba_ref lse = samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x.index, x.index, x.index}, &attrs);
+    samba_output(g, "lse", (samba_value){g, lse});
+    samba_compile_options o = samba_compile_defaults();
+    o.graph = g;
+    o.name = "lse";
+    o.inference = true;
+    o.output_folder = folder;
+    char path[512];
+    need(samba_compile(context, &o, path, sizeof path), "compile");
+    samba_session *session;
+    need(samba_session_new(context, path, NULL, &session), "session");
+    need(samba_run(session, NULL), "run");
+    samba_tensor *given, *found;
+    need(samba_session_get_by_name(session, "x", &given), "x");
+    need(samba_session_get_by_name(session, "lse", &found), "lse");
+    const float *q = samba_tensor_data(given), *values = samba_tensor_data(found);
+    for (int h = 0; h < 2; h++)
+        for (int i = 0; i < 100; i++) {
+            double sum = 0;
+            for (int j = 0; j <= i; j++) {
+                double score = 0;
+                for (int d = 0; d < 8; d++)
+                    score += (double)q[(h * 100 + i) * 8 + d] * q[(h * 100 + j) * 8 + d];
+                sum += exp(0.4 * score);
+            }
+            assert_true(fabs(log(sum) - values[h * 100 + i]) < 1e-5);
+        }
+    samba_tensor_free(given);
+    samba_tensor_free(found);
+    samba_session_free(session);
+    samba_graph_free(g);
+}
+
 int main(void)
 {
     snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
     if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
         return 1;
     enum { COUNT = SAMBA_COUNT(cases) };
-    struct CMUnitTest tests[COUNT];
+    struct CMUnitTest tests[COUNT + 2] = {[COUNT] = cmocka_unit_test(two_stages), [COUNT + 1] = cmocka_unit_test(lse_alone)};
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){cases[i].name, against_reference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    int failed = _cmocka_run_group_tests("attention against reference", tests, COUNT, NULL, NULL);
+    int failed = _cmocka_run_group_tests("attention against reference", tests, COUNT + 2, NULL, NULL);
     samba_context_free(context);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);

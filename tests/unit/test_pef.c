@@ -91,6 +91,7 @@ static void test_round_trip(void **unused)
             assert_memory_equal(&a->contract, &b->contract, sizeof a->contract);
             assert_memory_equal(&a->pool, &b->pool, sizeof a->pool);
             assert_memory_equal(&a->gather, &b->gather, sizeof a->gather);
+            assert_memory_equal(&a->attention, &b->attention, sizeof a->attention);
             assert_int_equal(a->program.setup, b->program.setup);
             for (int32_t k = 0; k < a->operand_count; k++)
                 assert_memory_equal(&a->operands[k], &b->operands[k], sizeof a->operands[k]);
@@ -184,7 +185,7 @@ static void test_headers(void **unused)
         seal(f.bytes, f.size);                                                                                                   \
         assert_message(&f, decode(&f, f.bytes, f.size), SAMBA_ERROR_FORMAT, part);                                               \
     } while (0)
-    TRY_HEADER(header.version = 2, "this library reads PEF version 1 and \"test.pef\" is version 2: compile the model again");
+    TRY_HEADER(header.version = 3, "this library reads PEF version 2 and \"test.pef\" is version 3: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");
     TRY_HEADER(header.number = 1, "writes its numbers");
@@ -276,7 +277,7 @@ static void wrong_id(samba_plan *p) { p->sections[1].id = 2; }
 static void overlapping_section(samba_plan *p) { p->sections[2].first_stage--; }
 static void missing_stage(samba_plan *p) { p->sections[3].stage_count--; }
 static void wrong_call(samba_plan *p) { p->calls[3] = 4; }
-static void wrong_kind(samba_plan *p) { p->stages[1].kind = 4; }
+static void wrong_kind(samba_plan *p) { p->stages[1].kind = 5; }
 static void zero_rank(samba_plan *p) { p->stages[1].rank = 0; }
 static void negative_domain(samba_plan *p) { p->stages[1].domain[0] = -1; }
 static void huge_domain(samba_plan *p) { p->stages[1].domain[0] = (int64_t)1 << 48; }
@@ -358,7 +359,7 @@ static const struct {
                      {overlapping_section, "section 2:"},
                      {missing_stage, "belong to no section"},
                      {wrong_call, "no section 4 among 4"},
-                     {wrong_kind, "kind 4"},
+                     {wrong_kind, "kind 5"},
                      {zero_rank, "rank 1 or more"},
                      {negative_domain, "domain is negative"},
                      {huge_domain, "domain has more than"},
@@ -429,6 +430,30 @@ static void wrong_seed(samba_plan *p)
 {
     p->stages[7].program.registers[0].class_ = SAMBA_F32, p->stages[7].operands[0].dtype = SAMBA_FLOAT32;
 }
+static void attention_flag(samba_plan *p) { p->stages[8].attention.causal = 2; }
+static void attention_nothing(samba_plan *p) { p->stages[8].attention.has_result = p->stages[8].attention.has_lse = 0; }
+static void attention_blind(samba_plan *p) { p->stages[9].attention.has_lse = 0; }
+static void attention_heads(samba_plan *p) { p->stages[8].attention.hkv = 3; }
+static void attention_headless(samba_plan *p) { p->stages[8].attention.hkv = 0; }
+static void attention_scale(samba_plan *p) { p->stages[8].attention.scale = NAN; }
+static void attention_rank(samba_plan *p) { p->stages[8].rank = 3; }
+static void attention_parts(samba_plan *p) { p->stages[8].attention.masked = 0; }
+static void attention_depth(samba_plan *p) { p->stages[8].attention.d += 100; }
+static void attention_values(samba_plan *p) { p->stages[9].attention.dv = (int64_t)1 << 50; }
+static void attention_keys(samba_plan *p) { p->stages[8].domain[3]++; }
+static void attention_stride(samba_plan *p) { p->stages[8].operands[1].strides[2] += 5; }
+static void attention_result(samba_plan *p) { p->stages[8].operands[6].offset = 1; }
+static void attention_gradient(samba_plan *p) { p->stages[9].operands[8].strides[1] = 1000; }
+static void attention_buffer(samba_plan *p) { p->stages[8].operands[3].buffer = -1; }
+static void attention_dtype(samba_plan *p) { p->stages[8].operands[2].dtype = SAMBA_BFLOAT16; }
+static void attention_integers(samba_plan *p)
+{
+    for (int i = 0; i < p->stages[9].operand_count; i++)
+        p->stages[9].operands[i].dtype = SAMBA_INT32;
+}
+static void attention_mask(samba_plan *p) { p->stages[8].operands[3].dtype = SAMBA_UINT8; }
+static void attention_rate(samba_plan *p) { p->stages[8].operands[4].dtype = SAMBA_INT64; }
+static void attention_lse(samba_plan *p) { p->stages[8].operands[7].dtype = SAMBA_BFLOAT16; }
 static void constant_size(samba_plan *p) { p->constants[1].size = 1000; }
 static const struct {
     change *change;
@@ -456,6 +481,26 @@ static const struct {
                    {wide_rows, "need too much memory"},
                    {wrong_dim, "no such dim"},
                    {wrong_seed, "classes of registers"},
+                   {attention_flag, "flag"},
+                   {attention_nothing, "flag"},
+                   {attention_blind, "flag"},
+                   {attention_heads, "size, flag"},
+                   {attention_headless, "size, flag"},
+                   {attention_scale, "the scale"},
+                   {attention_rank, "a rank"},
+                   {attention_parts, "has 7 operands, not 8"},
+                   {attention_depth, "operand 0 reaches element 231"},
+                   {attention_values, "operand 2 reaches"},
+                   {attention_keys, "operand 1 reaches element 161"},
+                   {attention_stride, "operand 1 reaches element 147"},
+                   {attention_result, "operand 6 reaches element 72"},
+                   {attention_gradient, "operand 8 reaches"},
+                   {attention_buffer, "operand 3 reaches"},
+                   {attention_dtype, "operand 2 of the attention is bfloat16"},
+                   {attention_integers, "operand 0 of the attention is int32"},
+                   {attention_mask, "operand 3 of the attention is uint8"},
+                   {attention_rate, "operand 4 of the attention is int64"},
+                   {attention_lse, "operand 7 of the attention is bfloat16"},
                    {constant_size, "constant 1: 1000 bytes"}};
 
 static void test_check(void **unused)
@@ -524,6 +569,7 @@ static void test_log(void **unused)
                                  "2 x 4x25x27",
                                  "pool: max_pool2d",
                                  "2 of 2x2",
+                                 "attention  (2, 4, 3, 3)",
                                  "(5, 7)",
                                  "schedule\n",
                                  "hyperparameters\n"};

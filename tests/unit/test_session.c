@@ -703,6 +703,11 @@ static bool is_small(const samba_plan *plan)
                    (double)(s->pool.kernel[0] * s->pool.kernel[1]);
         if (s->kind == SAMBA_STAGE_GATHER)
             pool = (double)(s->gather.count + s->gather.table_rows) * (double)(s->gather.width + 1);
+        if (s->kind == SAMBA_STAGE_ATTENTION) {
+            pool = (double)(s->attention.d + s->attention.dv + 1);
+            domain *= pool;
+            pool *= (double)s->domain[0] * (double)s->domain[1] * (double)(s->domain[2] + s->domain[3]);
+        }
         small = small && domain < most && pool < most;
     }
     return small;

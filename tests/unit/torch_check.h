@@ -96,7 +96,7 @@ static inline void torch_check(const torch_case *c, const double *numbers)
     gradient_emit(&bench, c->op, needed, gradients);
     for (int i = 0; i < c->input_count; i++)
         if (needed[i])
-            gradient_sink(&bench, (const char *[]){"d0", "d1", "d2", "d3"}[i], SAMBA_BCKWD, gradients[i]);
+            gradient_sink(&bench, (const char *[]){"d0", "d1", "d2", "d3", "d4", "d5"}[i], SAMBA_BCKWD, gradients[i]);
     assert_int_equal(samba_graph_status(bench.graph), SAMBA_OK);
 
     samba_arena arena;

@@ -273,33 +273,37 @@ static void resolve(const samba_prepare *prepare, const samba_stage *stage, samb
     }
 }
 
-/* Blocks of the other side that a task meets, and one for what it does besides. */
-static int64_t cost_of(const samba_attention_state *s, int64_t block)
+/* What the first `count` tasks of a unit cost: blocks of the other side that each meets, and one for what it does besides. In double: a
+ * file may have sizes that no machine could work through. */
+static double cost_of(const samba_attention_state *s, int64_t count)
 {
-    int64_t keys = (s->tk + BLOCK - 1) / BLOCK, queries = (s->tq + BLOCK - 1) / BLOCK;
+    double n = (double)count, keys = (double)((s->tk + BLOCK - 1) / BLOCK), queries = (double)((s->tq + BLOCK - 1) / BLOCK);
     if (!s->attention.causal)
-        return 1 + (s->attention.gradient ? queries : keys);
-    if (!s->attention.gradient)
-        return 1 + (block + 1 < keys ? block + 1 : keys);
-    return 1 + (block < queries ? queries - block : 0);
+        return n * (1 + (s->attention.gradient ? queries : keys));
+    double whole = fmin(n, s->attention.gradient ? queries : keys); /* tasks each of which meets one block more, or less, than the last */
+    if (s->attention.gradient)
+        return n + whole * queries - whole * (whole - 1) / 2;
+    return n + whole * (whole + 1) / 2 + (n - whole) * keys;
 }
 
 /* Cuts all tasks into rows of like cost: a thread begins with the first task that at least its share of the cost comes before. */
 static samba_status share_tasks(const samba_prepare *prepare, samba_attention_state *s)
 {
-    s->cost = samba_arena_alloc(prepare->arena, (size_t)(s->blocks + 1) * sizeof *s->cost);
     s->begin = samba_arena_alloc(prepare->arena, (size_t)(prepare->threads + 1) * sizeof *s->begin);
-    if (!s->cost || !s->begin)
+    if (!s->begin)
         return SAMBA_ERROR_MEMORY;
-    for (int64_t block = 0; block < s->blocks; block++)
-        s->cost[block + 1] = s->cost[block] + cost_of(s, block);
     for (int thread = 0; thread <= prepare->threads; thread++) {
-        int64_t rest = s->units % prepare->threads * thread, block = 0; /* units are dealt first: no product is too large */
+        int64_t rest = s->units % prepare->threads * thread, low = 0, high = s->blocks; /* units are dealt first: no product is too large */
         int64_t unit = s->units / prepare->threads * thread + rest / prepare->threads;
-        double share = (double)(rest % prepare->threads) / prepare->threads * (double)s->cost[s->blocks];
-        while ((double)s->cost[block] < share)
-            block++;
-        s->begin[thread] = unit * s->blocks + block;
+        double share = (double)(rest % prepare->threads) / prepare->threads * cost_of(s, s->blocks);
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (cost_of(s, middle) < share)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        s->begin[thread] = unit * s->blocks + low;
     }
     return SAMBA_OK;
 }

@@ -59,7 +59,6 @@ typedef struct samba_attention_state {
     samba_attention_rows parts[SAMBA_ATTENTION_PARTS];
     int64_t units, blocks;       /* heads, and tasks of one */
     int64_t *begin;              /* per thread, and the end: its first task */
-    int64_t *cost;               /* of the tasks of a unit before each */
     /* [last, narrower key block][last, narrower query block], second also [first step] where a product has two */
     samba_product scores[2][2], values[2][2][2];                       /* forward: s = k qT; o += vT p */
     samba_product weights[2][2], along[2][2], dv[2][2], dk[2][2], dq[2][2]; /* backward */
