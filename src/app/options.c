@@ -9,7 +9,8 @@
 
 enum { /* keys of options without a letter */
     KEY_INFERENCE = 256, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
-    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_EPOCHS, KEY_SEED,
+    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
+    KEY_AMSGRAD, KEY_EPOCHS, KEY_SEED,
     KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_VERIFY, KEY_VERSION,
     KEY_OWN = 512 /* and up: the application's */
 };
@@ -41,9 +42,13 @@ static const option_row rows[] = {
     {{"lr", KEY_LR, "X", 0, "Learning rate", 2}, C | R | T},
     {{"momentum", KEY_MOMENTUM, "X", 0, "Momentum (sgd)", 2}, C | R | T},
     {{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "Weight decay", 2}, C | R | T},
+    {{"beta1", KEY_BETA1, "X", 0, "Decay of the first moment (adamw)", 2}, C | R | T},
+    {{"beta2", KEY_BETA2, "X", 0, "Decay of the second moment (adamw)", 2}, C | R | T},
+    {{"eps", KEY_EPS, "X", 0, "Added to the denominator (adamw)", 2}, C | R},
+    {{"amsgrad", KEY_AMSGRAD, 0, 0, "Divide by the greatest second moment so far (adamw)", 2}, C | T},
     {{"max-grad-norm", KEY_MAX_GRAD_NORM, "X", 0, "Clip gradients to this global norm", 2}, C | R | T},
     {{"num-epochs", KEY_EPOCHS, "N", 0, "Times to see all training samples", 2}, R},
-    {{"data", KEY_DATA, "FOLDER", 0, "Folder of training and test samples (examples/data)", 2}, R},
+    {{"data", KEY_DATA, "PATH", 0, "Folder of training and test samples, or the text itself (examples/data)", 2}, R},
     {{"load", KEY_LOAD, "FILE", 0, "Start from this safetensors file", 2}, R},
     {{"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file at the end", 2}, R},
     {{0, 0, 0, 0, "Running:", 3}, ALL},
@@ -62,7 +67,7 @@ typedef struct parse {
     samba_app_arguments *arguments;
     bool given[SAMBA_COUNT(rows)];
     int64_t batch, microbatch, accumulation; /* 0: not given */
-    bool optimizer_given;
+    bool optimizer_given, amsgrad;
     samba_optimizer_kind kind;
 } parse;
 
@@ -103,17 +108,30 @@ static void settle_optimizer(parse *p)
     a->optimizer = a->app->optimizer;
     if (p->optimizer_given && p->kind != a->optimizer.kind)
         a->optimizer = p->kind == SAMBA_ADAMW ? samba_adamw(1e-3) : samba_sgd(1e-2);
-    for (int i = 0; i < a->hyperparameter_count; i++) {
-        double value = a->hyperparameters[i].value;
-        if (strcmp(a->hyperparameters[i].name, "lr") == 0)
-            a->optimizer.lr = value;
-        else if (strcmp(a->hyperparameters[i].name, "momentum") == 0)
-            a->optimizer.momentum = value;
-        else if (strcmp(a->hyperparameters[i].name, "weight_decay") == 0)
-            a->optimizer.weight_decay = value;
-        else
-            a->optimizer.max_grad_norm = value;
-    }
+    samba_optimizer *o = &a->optimizer;
+    const struct {
+        const char *name;
+        double *field;
+    } fields[] = {{"lr", &o->lr},       {"momentum", &o->momentum}, {"weight_decay", &o->weight_decay}, {"max_grad_norm", &o->max_grad_norm},
+                  {"beta1", &o->beta1}, {"beta2", &o->beta2},       {"eps", &o->eps}};
+    for (int i = 0; i < a->hyperparameter_count; i++)
+        for (int k = 0; k < SAMBA_COUNT(fields); k++)
+            if (strcmp(a->hyperparameters[i].name, fields[k].name) == 0)
+                *fields[k].field = a->hyperparameters[i].value;
+    o->amsgrad = o->amsgrad || p->amsgrad;
+}
+
+/* What the optimizer does not have; a run learns that from the PEF. */
+static void check_optimizer(const parse *p, struct argp_state *state)
+{
+    static const int adamw[] = {KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_AMSGRAD};
+    if (p->arguments->command == SAMBA_APP_RUN)
+        return;
+    if (p->arguments->optimizer.kind == SAMBA_ADAMW && p->given[row_of(KEY_MOMENTUM)])
+        argp_error(state, "--momentum is SGD's: AdamW has beta1 instead");
+    for (int i = 0; i < SAMBA_COUNT(adamw); i++)
+        if (p->arguments->optimizer.kind == SAMBA_SGD && p->given[row_of(adamw[i])])
+            argp_error(state, "--%s is AdamW's: give --optimizer adamw too", rows[row_of(adamw[i])].argp.name);
 }
 
 static void settle(parse *p, struct argp_state *state)
@@ -151,8 +169,7 @@ static void settle(parse *p, struct argp_state *state)
     if ((a->command & (R | P | S)) && !a->pef)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
     settle_optimizer(p);
-    if (a->command != SAMBA_APP_RUN && a->optimizer.kind == SAMBA_ADAMW && p->given[row_of(KEY_MOMENTUM)])
-        argp_error(state, "--momentum is SGD's: AdamW has beta1 instead");
+    check_optimizer(p, state);
 }
 
 static void parse_command(samba_app_arguments *a, const char *text, struct argp_state *state)
@@ -218,6 +235,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_MOMENTUM: hyperparameter(a, "momentum", samba_word_real(state, "--momentum", text, 0, 1)); break;
     case KEY_WEIGHT_DECAY: hyperparameter(a, "weight_decay", samba_word_real(state, "--weight-decay", text, 0, 1e6)); break;
     case KEY_MAX_GRAD_NORM: hyperparameter(a, "max_grad_norm", samba_word_real(state, "--max-grad-norm", text, 0, 1e30)); break;
+    case KEY_BETA1: hyperparameter(a, "beta1", samba_word_real(state, "--beta1", text, 0, 0.999999)); break;
+    case KEY_BETA2: hyperparameter(a, "beta2", samba_word_real(state, "--beta2", text, 0, 0.999999)); break;
+    case KEY_EPS: hyperparameter(a, "eps", samba_word_real(state, "--eps", text, 0, 1)); break;
+    case KEY_AMSGRAD: p->amsgrad = true; break;
     case KEY_EPOCHS: a->num_epochs = samba_word_integer(state, "--num-epochs", text, 1, 1000000); break;
     case KEY_SEED: a->seed = (uint64_t)samba_word_integer(state, "--seed", text, 0, INT64_MAX); break;
     case KEY_THREADS: a->threads = (int)samba_word_integer(state, "--threads", text, 1, 4096); break;

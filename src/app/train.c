@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command run: trains a PEF on the application's samples and counts how many test samples it gets right; with --inference it only does the
- * latter. Batches are drawn in a new order every epoch, a function of the seed; the rest of an epoch that fills no batch is left out. Everything
- * is allocated before the first step. */
+ * The command run: trains a PEF on the application's samples and tests it; with --inference it only does the latter. A model with an output
+ * `logits` of shape (batch, classes) is tested by counting how many samples it gets right. Any other is tested by its loss, taken as the mean
+ * over its predictions: a language model's, whose exponential, the perplexity, says among how many tokens it hesitates. Batches are drawn in a
+ * new order every epoch, a function of the seed; the rest of an epoch that fills no batch is left out, and so is the rest of the test samples
+ * where a loss is wanted. Everything is allocated before the first step. */
 #include "app/app.h"
 #include <sambaflow/data.h>
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,14 +23,14 @@ typedef struct trainer {
     samba_app_data data;
     samba_batches batches;
     samba_session *session;
-    samba_tensor *loss, *logits;
-    const samba_tensor *labels; /* the batch's */
+    samba_tensor *loss, *logits; /* logits: NULL when the loss is the test */
+    const samba_tensor *labels;  /* the batch's */
     int64_t *order;      /* of training samples */
     int64_t step_samples; /* samples in a step */
     int64_t steps, steps_done;
     bool hyperparameters_sent;
-    double train_seconds, accuracy;
-    int64_t right;
+    double train_seconds, test_loss;
+    int64_t right, tested; /* test samples */
     json_t *epochs, *warnings; /* NULL without --json */
 } trainer;
 
@@ -43,18 +46,16 @@ static samba_status find_outputs(trainer *t)
     for (int i = 0; i < t->plan.tensor_count && !loss; i++)
         if (t->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && t->plan.tensors[i].is_loss)
             loss = &t->plan.tensors[i];
-    if (!logits || logits->rank != 2 || logits->shape[0] != t->batches.batch)
-        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no output 'logits' of shape (batch, classes): run cannot test it", pef);
     for (int i = 0; i < t->batches.tensor_count; i++)
-        if (strcmp(samba_tensor_name(t->batches.tensors[i]), "label") == 0)
+        if (strcmp(samba_tensor_name(t->batches.tensors[i]), "label") == 0 && samba_tensor_rank(t->batches.tensors[i]) == 1)
             t->labels = t->batches.tensors[i];
-    if (!t->labels)
-        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no input 'label': run cannot test it", pef);
-    SAMBA_TRY(new_output(t, logits, &t->logits));
-    if (t->arguments->inference)
+    if (t->labels && logits && logits->rank == 2 && logits->shape[0] == t->batches.batch)
+        SAMBA_TRY(new_output(t, logits, &t->logits));
+    if (t->logits && t->arguments->inference)
         return SAMBA_OK;
     if (!loss || loss->rank != 0)
-        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no loss of one number: run cannot train it", pef);
+        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no loss of one number%s: run cannot %s it", pef,
+                          t->logits ? "" : " and no output 'logits' of shape (batch, classes)", t->arguments->inference ? "test" : "train");
     return new_output(t, loss, &t->loss);
 }
 
@@ -67,6 +68,11 @@ static samba_status plan_steps(trainer *t)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
                           (long long)t->step_samples, (long long)t->data.train_count);
+    t->tested = t->logits ? t->data.test_count : t->data.test_count / t->batches.batch * t->batches.batch;
+    if (t->tested == 0)
+        return samba_fail(t->context, SAMBA_ERROR_SHAPE,
+                          "a batch takes %lld samples but there are only %lld to test with: compile with a smaller batch size",
+                          (long long)t->batches.batch, (long long)t->data.test_count);
     if (!samba_mul_checked(per_epoch, a->num_epochs, &t->steps))
         t->steps = INT64_MAX;
     if (a->num_iterations && a->num_iterations < t->steps)
@@ -154,8 +160,10 @@ static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss,
 {
     double rate = (double)samples / seconds;
     int width = snprintf(NULL, 0, "%lld", (long long)epochs);
-    fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f  %.2f s  %.0f samples/s\n", width, (long long)epoch, (long long)epochs,
-            loss, seconds, rate);
+    fprintf(t->progress_file, "epoch %*lld/%lld  loss %.4f", width, (long long)epoch, (long long)epochs, loss);
+    if (!t->logits)
+        fprintf(t->progress_file, "  perplexity %.2f", exp(loss));
+    fprintf(t->progress_file, "  %.2f s  %.0f samples/s\n", seconds, rate);
     fflush(t->progress_file);
     if (t->epochs)
         json_array_append_new(t->epochs, json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
@@ -213,7 +221,7 @@ static int64_t count_right(const trainer *t, int64_t count)
     return right;
 }
 
-/* All test samples, the last batch filled up with zeros that are not counted. */
+/* All test samples, the last batch filled up with zeros that are not counted; by the loss, whole batches. */
 static samba_status evaluate(trainer *t)
 {
     static const char *const forward[] = {"FWD"};
@@ -224,16 +232,20 @@ static samba_status evaluate(trainer *t)
     run.input_count = t->batches.tensor_count;
     run.inputs = t->batches.tensors;
     run.output_count = 1;
-    run.outputs = &t->logits;
-    for (int64_t i = 0; i < t->data.test_count; i++)
+    run.outputs = t->logits ? &t->logits : &t->loss;
+    for (int64_t i = 0; i < t->tested; i++)
         t->order[i] = t->data.train_count + i;
-    for (int64_t done = 0; done < t->data.test_count; done += t->batches.batch) {
-        int64_t left = t->data.test_count - done, count = left < t->batches.batch ? left : t->batches.batch;
+    for (int64_t done = 0; done < t->tested; done += t->batches.batch) {
+        int64_t left = t->tested - done, count = left < t->batches.batch ? left : t->batches.batch;
+        double part = 0;
         samba_batches_fill(&t->batches, t->order + done, count);
         SAMBA_TRY(samba_run(t->session, &run));
-        t->right += count_right(t, count);
+        if (t->logits)
+            t->right += count_right(t, count);
+        else
+            SAMBA_TRY(samba_tensor_item(t->loss, &part));
+        t->test_loss += part * (double)count / (double)t->tested;
     }
-    t->accuracy = (double)t->right / (double)t->data.test_count;
     samba_app_warnings(t->run, t->session, t->warnings, NULL);
     return SAMBA_OK;
 }
@@ -242,19 +254,29 @@ static samba_status report(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
     double rate = t->train_seconds > 0 ? (double)(t->steps_done * t->step_samples) / t->train_seconds : 0;
+    double accuracy = 100 * (double)t->right / (double)t->tested;
     if (!a->json) {
-        printf("test accuracy %.2f %% (%lld of %lld)", 100 * t->accuracy, (long long)t->right, (long long)t->data.test_count);
+        if (t->logits)
+            printf("test accuracy %.2f %% (%lld of %lld)", accuracy, (long long)t->right, (long long)t->tested);
+        else
+            printf("test loss %.4f  perplexity %.2f (%lld samples)", t->test_loss, exp(t->test_loss), (long long)t->tested);
         if (!a->inference)
             printf("  training %.2f s  %.0f samples/s", t->train_seconds, rate);
         putchar('\n');
         return SAMBA_OK;
     }
-    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef", a->pef, "isa",
+    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef", a->pef, "isa",
                                samba_session_isa(t->session), "threads", samba_session_threads(t->session), "batch_size",
                                (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch, "steps", (json_int_t)t->steps_done,
-                               "test_samples", (json_int_t)t->data.test_count, "test_accuracy_percent", samba_json_number(100 * t->accuracy),
-                               "train_seconds", samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
-                               a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
+                               "test_samples", (json_int_t)t->tested, "train_seconds", samba_json_number(t->train_seconds),
+                               "samples_per_second", samba_json_number(rate), "saved", a->save ? json_string(a->save) : json_null(), "epochs",
+                               t->epochs, "warnings", t->warnings);
+    if (t->logits) {
+        json_object_set_new(object, "test_accuracy_percent", samba_json_number(accuracy));
+    } else {
+        json_object_set_new(object, "test_loss", samba_json_number(t->test_loss));
+        json_object_set_new(object, "test_perplexity", samba_json_number(exp(t->test_loss)));
+    }
     return samba_json_print(t->context, object, stdout);
 }
 
