@@ -39,26 +39,19 @@ static samba_value split_heads(samba_value x, int64_t heads)
     return samba_transpose(samba_reshape(x, 4, (int64_t[]){batch, time, heads, width / heads}), 1, 2);
 }
 
-/* softmax(q k' / sqrt(D)) v, where a position sees itself and what came before */
-static samba_value causal_attention(samba_graph *g, samba_value q, samba_value k, samba_value v, const settings *s)
-{
-    const int64_t time = samba_value_size(q, 2);
-    samba_value position = samba_arange(g, time, SAMBA_INT64);
-    samba_value past = samba_le(position, samba_reshape(position, 2, (int64_t[]){time, 1}));
-    samba_value scores = samba_mul_scalar(samba_matmul(q, samba_transpose(k, -2, -1)), 1 / sqrt((double)samba_value_size(q, 3)));
-    scores = samba_where(past, scores, samba_constant(g, -INFINITY, SAMBA_FLOAT32, 0, NULL));
-    return samba_matmul(dropout(samba_softmax(scores, -1), "attn_dropout", s), v);
-}
-
 static samba_value attention(samba_graph *g, samba_value x, const settings *s)
 {
+    samba_attention_options causal = {.is_causal = true};
+    if (s->dropout > 0)
+        causal.dropout = "attn_dropout", causal.dropout_p = s->dropout;
     samba_value qkv[3];
     samba_scope_push(g, "attn");
     samba_split(linear(x, "c_attn", 3 * s->n_embd, small), s->n_embd, -1, 3, qkv);
     for (int i = 0; i < 3; i++)
         qkv[i] = split_heads(qkv[i], s->n_head);
-    samba_value y = samba_transpose(causal_attention(g, qkv[0], qkv[1], qkv[2], s), 1, 2); /* (B, T, H, C / H) */
-    y = dropout(linear(samba_flatten(y, 2, 3), "c_proj", s->n_embd, residual(s)), "resid_dropout", s);
+    samba_value y = samba_scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], &causal);
+    y = samba_flatten(samba_transpose(y, 1, 2), 2, 3); /* (B, T, C) again */
+    y = dropout(linear(y, "c_proj", s->n_embd, residual(s)), "resid_dropout", s);
     samba_scope_pop(g);
     return y;
 }
