@@ -134,7 +134,7 @@ void samba_app_remove_temporary(const char *folder, const char *pef_name);
 
 /* app/check.c */
 const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_kind kind, const char *name);
-/* Fails unless the PEF is one of this application and command line; gives the application's inputs for the PEF's batch. */
+/* Fails unless the PEF is one of this application and command line; gives the application's inputs in the PEF's sizes. */
 samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs);
 
 samba_status samba_app_test(const samba_app_run *run);  /* app/test.c */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does a PEF belong to this command line? Its inputs must be the application's for the batch that was asked for (or, when none was, for the
- * PEF's own); and when options of the model itself were given, the model traced with them must be the graph in the PEF. */
+ * Does a PEF belong to this command line? Its inputs must be named and typed as the application's, for the batch that was asked for. What was
+ * not asked for is the PEF's to say: its batch, and without options of the model itself also sizes and classes. With such options the model
+ * traced with them must be the graph in the PEF. */
 #include "app/app.h"
 
 #include <string.h>
@@ -78,6 +79,26 @@ static samba_status check_graph(const samba_app_run *run, const samba_plan *plan
     return status;
 }
 
+static samba_status check_input(const samba_app_run *run, const samba_plan *plan, samba_app_input *input)
+{
+    const samba_app_arguments *a = run->arguments;
+    char wanted[SAMBA_SHAPE_TEXT], found[SAMBA_SHAPE_TEXT];
+    const samba_plan_tensor *tensor = samba_plan_find(plan, SAMBA_KIND_INPUT, input->name);
+    if (!tensor)
+        return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input '%s': it is not a PEF of %s", a->pef, input->name, a->app->name);
+    if (!a->own_given && tensor->rank == input->rank) {
+        memcpy(input->shape + 1, tensor->shape + 1, sizeof *input->shape * (size_t)(input->rank - 1));
+        if (tensor->has_range)
+            input->classes = tensor->high;
+    }
+    if (tensor->dtype != (int32_t)input->dtype || !samba_shape_equal(tensor->rank, tensor->shape, input->rank, input->shape))
+        return samba_fail(run->context, SAMBA_ERROR_SHAPE,
+                          "'%s' takes input '%s' as %s %s but %s gives %s %s: run with the options it was compiled with", a->pef, tensor->name,
+                          samba_dtype_name((samba_dtype)tensor->dtype), samba_shape_format(tensor->rank, tensor->shape, found, sizeof found),
+                          a->app->name, samba_dtype_name(input->dtype), samba_shape_format(input->rank, input->shape, wanted, sizeof wanted));
+    return SAMBA_OK;
+}
+
 samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, int *count, samba_app_input *inputs)
 {
     const samba_app_arguments *a = run->arguments;
@@ -90,18 +111,7 @@ samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, i
     SAMBA_TRY(check_batch(run, plan, first->shape[0]));
     memset(inputs, 0, sizeof *inputs * SAMBA_APP_MAX_INPUTS);
     *count = a->app->inputs(a->app->settings, first->shape[0], inputs);
-    for (int i = 0; i < *count; i++) {
-        char wanted[SAMBA_SHAPE_TEXT], found[SAMBA_SHAPE_TEXT];
-        samba_shape_format(inputs[i].rank, inputs[i].shape, wanted, sizeof wanted);
-        const samba_plan_tensor *tensor = samba_plan_find(plan, SAMBA_KIND_INPUT, inputs[i].name);
-        if (!tensor)
-            return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input '%s': it is not a PEF of %s", a->pef, inputs[i].name, a->app->name);
-        if (tensor->dtype != (int32_t)inputs[i].dtype || !samba_shape_equal(tensor->rank, tensor->shape, inputs[i].rank, inputs[i].shape))
-            return samba_fail(run->context, SAMBA_ERROR_SHAPE,
-                              "'%s' takes input '%s' as %s %s but %s gives %s %s: run with the options it was compiled with", a->pef, tensor->name,
-                              samba_dtype_name((samba_dtype)tensor->dtype),
-                              samba_shape_format(tensor->rank, tensor->shape, found, sizeof found), a->app->name,
-                              samba_dtype_name(inputs[i].dtype), wanted);
-    }
+    for (int i = 0; i < *count; i++)
+        SAMBA_TRY(check_input(run, plan, &inputs[i]));
     return a->own_given ? check_graph(run, plan, *count, inputs) : SAMBA_OK;
 }

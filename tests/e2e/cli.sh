@@ -11,6 +11,7 @@ source=$(cd "$2" && pwd)
 sambaflow=$build/sambaflow
 logreg=$build/examples/logreg
 lenet=$build/examples/lenet
+gpt2=$build/examples/gpt2
 data=$source/examples/data
 unset SAMBAFLOW_ISA
 work=$(mktemp -d)
@@ -88,6 +89,44 @@ does "compare AdamW with the reference" "lin_layer.weight.exp_avg" "$logreg" tes
 
 does "go on after NaN" "became nan" "$logreg" run -p "$pef" --data "$data" --lr 1e6 --weight-decay 1e6 --num-epochs 1 --json
 does "train without the compiler" "step 10  loss" "$build/examples/train_alone" "$pef"
+
+# ---- a language model ----
+small=(--n-layer 1 --n-head 2 --n-embd 16 --block-size 16)
+does "gpt2: compile" "out/gpt2/gpt2.pef" "$gpt2" compile "${small[@]}" -b 8
+words=out/gpt2/gpt2.pef
+does "gpt2: train on the text" "perplexity" "$gpt2" run -p "$words" --data "$data" --num-iterations 5
+does "gpt2: train on a file to JSON" '"test_perplexity"' "$gpt2" run -p "$words" --data "$data/text.txt" --num-iterations 5 --json --save gpt2.safetensors
+does "gpt2: hyperparameters of AdamW" "test loss" "$gpt2" run -p "$words" --data "$data" --num-iterations 2 --lr 0.01 --beta1 0.8 --beta2 0.9 --eps 1e-6 --max-grad-norm 2
+does "gpt2: compile for inference" "gpt2.pef" "$gpt2" compile "${small[@]}" -b 4 --inference --output-folder inf
+does "gpt2: test the trained" "test loss" "$gpt2" run --inference -p inf/gpt2/gpt2.pef --data "$data" --load gpt2.safetensors
+does "gpt2: compare with the reference" "h.0.attn.c_attn.weight.grad" "$gpt2" test "${small[@]}" -b 2
+does "gpt2: compare SGD, dropout and logits with the reference" "logits" "$gpt2" test "${small[@]}" -b 2 --optimizer sgd --dropout 0.1 --logits
+does "gpt2: compare AMSGrad with the reference" "wte.weight.max_exp_avg_sq" "$gpt2" test "${small[@]}" -b 2 --amsgrad
+does "gpt2: measure performance" "MFU" "$gpt2" measure-performance -p "$words" --num-iterations 5
+does "gpt2: measure sections" "GRADNORM" "$gpt2" measure-sections -p "$words" --num-iterations 5
+printf 'caf\303\251%.0s' {1..300} >letters.txt
+head -c 30 letters.txt >short.txt
+head -c 100 letters.txt >few.txt
+does "gpt2: any text" "test loss" "$gpt2" run -p "$words" --data letters.txt --num-iterations 5
+"$gpt2" compile "${small[@]}" -b 8 --vocab-size 128 --output-folder ascii >/dev/null 2>&1
+refuses "gpt2: a byte beyond the vocabulary" 1 "byte 195 at 3 is not among the model's 128 tokens" "$gpt2" run -p ascii/gpt2/gpt2.pef --data letters.txt
+refuses "gpt2: other sizes than compiled" 1 "(8, 16)" "$gpt2" run -p "$words" --block-size 32 --data "$data"
+refuses "gpt2: another width than compiled" 1 "another graph" "$gpt2" run -p "$words" "${small[@]}" --n-embd 32 --data "$data"
+refuses "gpt2: text too short" 1 "short.txt has 30 bytes" "$gpt2" run -p "$words" --data short.txt
+refuses "gpt2: no text" 1 "no text 'nowhere'" "$gpt2" run -p "$words" --data nowhere
+refuses "gpt2: batch larger than the text" 1 "compile with a smaller batch size" "$gpt2" run -p "$words" --data few.txt
+refuses "gpt2: heads do not divide the width" 1 "cannot become (8, 16, 3, 5)" "$gpt2" compile "${small[@]}" -b 8 --n-head 3
+refuses "gpt2: dropout out of range" 64 "--dropout: expected a number from 0 to" "$gpt2" compile --dropout 1
+refuses "gpt2: no layers" 64 "--n-layer: expected a whole number from 1" "$gpt2" compile --n-layer 0
+refuses "gpt2: PEF of another model" 1 "input 'input'" "$gpt2" run -p "$pef" --data "$data"
+refuses "gpt2: beta of SGD" 64 "--beta2 is AdamW's" "$gpt2" compile --optimizer sgd --beta2 0.9
+refuses "gpt2: beta1 of 1" 64 "--beta1: expected a number from 0 to" "$gpt2" compile --beta1 1
+tokens() { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<i8', 'fortran_order': False, 'shape': (8, 16), }"; head -c 1024 /dev/zero | tr '\0' "$1"; }
+tokens '\0' >tokens.npy
+tokens '\1' >beyond.npy
+does "gpt2: tokens from a file" "loss" "$sambaflow" run "$words" --input input=tokens.npy
+refuses "gpt2: a token beyond the vocabulary" 1 "outside [0, 256) (embedding)" "$sambaflow" run "$words" --input input=beyond.npy
+refuses "gpt2: a label beyond the vocabulary" 1 "outside [0, 256) (cross_entropy)" "$sambaflow" run "$words" --input label=beyond.npy
 
 # ---- usage ----
 refuses "no command" 64 "give a command" "$sambaflow"

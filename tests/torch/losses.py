@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The losses of 100 training steps in PyTorch, from the weights steps.c saved and on the same digits, one a line.
+"""The losses of 100 training steps in PyTorch, from the weights steps.c saved and on the same samples, one a line.
 
-Usage: losses.py MODEL OPTIMIZER INITIAL.safetensors DIGITS_FOLDER STEPS"""
+Usage: losses.py MODEL OPTIMIZER INITIAL.safetensors DATA_FOLDER STEPS"""
 import gzip
 import os
 import sys
@@ -17,23 +17,51 @@ SETTINGS = {
     "sgd": dict(optimizer="sgd", lr=0.003, momentum=0.9, weight_decay=0.001),
     "adamw": dict(optimizer="adamw", lr=0.0005, weight_decay=0.01, max_grad_norm=1.0),
 }
-BATCH = 32
+MODELS = {
+    "logreg": {},
+    "resffn": dict(hidden=128),
+    "lenet": {},
+    "gpt2": dict(n_layer=2, n_head=4, n_embd=32, block_size=16, vocab_size=128),
+}
+
+
+def digits(folder, batch, shape):
+    """step -> image, label"""
+    with gzip.open(f"{folder}/digits-images-idx3-ubyte.gz") as file:
+        pixels = np.frombuffer(file.read()[16:], np.uint8).reshape(-1, 784)
+    with gzip.open(f"{folder}/digits-labels-idx1-ubyte.gz") as file:
+        labels = np.frombuffer(file.read()[8:], np.uint8).astype(np.int64)
+
+    def sample(step):
+        rows = (np.arange(batch) + step * batch) % len(labels)
+        image = (pixels[rows].astype(np.float32) / np.float32(255) - np.float32(0.1307)) / np.float32(0.3081)
+        return torch.from_numpy(image).reshape(shape), torch.from_numpy(labels[rows])
+    return sample
+
+
+def text(folder, batch, block):
+    """step -> input, label"""
+    with open(f"{folder}/text.txt", "rb") as file:
+        tokens = np.frombuffer(file.read(), np.uint8).astype(np.int64)
+    count = (len(tokens) - 1) // block
+
+    def sample(step):
+        rows = (np.arange(batch) + step * batch) % count
+        places = rows[:, None] * block + np.arange(block)
+        return torch.from_numpy(tokens[places]), torch.from_numpy(tokens[places + 1])
+    return sample
 
 
 def main():
     model, optimizer, initial, folder, steps = sys.argv[1:6]
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    with gzip.open(f"{folder}/digits-images-idx3-ubyte.gz") as file:
-        pixels = np.frombuffer(file.read()[16:], np.uint8).reshape(-1, 784)
-    with gzip.open(f"{folder}/digits-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read()[8:], np.uint8).astype(np.int64)
-    trainer = Trainer(model, read_safetensors(initial), {"hidden": 128} if model == "resffn" else {}, **SETTINGS[optimizer])
+    trainer = Trainer(model, read_safetensors(initial), MODELS[model], **SETTINGS[optimizer])
+    if model == "gpt2":
+        sample = text(folder, 4, 16)
+    else:
+        sample = digits(folder, 32, (32, 1, 28, 28) if model == "lenet" else (32, 784))
     for step in range(int(steps)):
-        rows = (np.arange(BATCH) + step * BATCH) % len(labels)
-        image = torch.from_numpy((pixels[rows].astype(np.float32) / np.float32(255) - np.float32(0.1307)) / np.float32(0.3081))
-        if model == "lenet":
-            image = image.reshape(BATCH, 1, 28, 28)
-        print(f"{trainer.step(image, torch.from_numpy(labels[rows])).item():.9g}")
+        print(f"{trainer.step(*sample(step)).item():.9g}")
 
 
 if __name__ == "__main__":

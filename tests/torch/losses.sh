@@ -10,15 +10,19 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 printf '%-8s %-6s %14s %14s\n' model optim 'first loss' 'greatest error'
-for model in logreg resffn lenet; do
+for model in logreg resffn lenet gpt2; do
     for optimizer in sgd adamw; do
         # The same settings stand in losses.py.
         if [ $optimizer = sgd ]; then
             settings=(--lr 0.003 --momentum 0.9 --weight-decay 0.001)
         else
-            settings=(--lr 0.0005 --weight-decay 0.01 --max-grad-norm 1)
+            settings=(--lr 0.0005 --weight-decay 0.01 --max-grad-norm 1 --beta2 0.999)
         fi
-        "$build/examples/$model" compile --batch-size 32 --optimizer $optimizer "${settings[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
+        case $model in
+        gpt2) size=(--batch-size 4 --n-layer 2 --n-head 4 --n-embd 32 --block-size 16 --vocab-size 128) ;;
+        *) size=(--batch-size 32) ;;
+        esac
+        "$build/examples/$model" compile "${size[@]}" --optimizer $optimizer "${settings[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
         "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" 100 "$folder/initial.safetensors" >"$folder/ours"
         stored=$root/tests/torch/losses/$model-$optimizer.txt
         if [ -n "$python" ]; then

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trains any PEF with inputs "image" and "label" for some steps on the digits in the order they lie in, and prints the losses, one a
- * line. INITIAL receives the weights it began with, for PyTorch to begin with the same. Usage: steps PEF DIGITS_FOLDER STEPS [INITIAL] */
+ * Trains a PEF with inputs "image" and "label" on the digits, or one with "input" and "label" on the text, for some steps in the order the
+ * samples lie in, and prints the losses, one a line. INITIAL receives the weights it began with, for PyTorch to begin with the same.
+ * Usage: steps PEF DATA_FOLDER STEPS [INITIAL] */
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
@@ -34,50 +35,96 @@ static samba_tensor *input(samba_session *session, const char *name)
     exit(1);
 }
 
+/* ---- samples: row i of a step is sample step * batch + i, and begins anew at the end ---- */
+
+typedef struct samples {
+    samba_tensor *image, *label;   /* of the batch */
+    samba_tensor *pixels, *classes; /* digits */
+    uint8_t text[1 << 20];
+    int64_t text_size; /* 0: digits */
+} samples;
+
+static void open_samples(samba_session *session, const char *folder, samples *s)
+{
+    char path[1024];
+    s->label = input(session, "label");
+    if (samba_tensor_rank(s->label) == 1) {
+        s->image = input(session, "image");
+        snprintf(path, sizeof path, "%s/digits-images-idx3-ubyte.gz", folder);
+        need(samba_idx_read(context, path, &s->pixels));
+        snprintf(path, sizeof path, "%s/digits-labels-idx1-ubyte.gz", folder);
+        need(samba_idx_read(context, path, &s->classes));
+        return;
+    }
+    s->image = input(session, "input");
+    snprintf(path, sizeof path, "%s/text.txt", folder);
+    FILE *file = fopen(path, "rb");
+    if (file) {
+        s->text_size = (int64_t)fread(s->text, 1, sizeof s->text, file);
+        fclose(file);
+    }
+    if (s->text_size == 0) {
+        fprintf(stderr, "steps: no text in %s\n", path);
+        exit(1);
+    }
+}
+
+static void fill_digits(samples *s, int64_t first)
+{
+    int64_t batch = samba_tensor_shape(s->label)[0], count = samba_tensor_shape(s->classes)[0];
+    float *image = samba_tensor_data(s->image);
+    int64_t *label = samba_tensor_data(s->label);
+    const uint8_t *pixels = samba_tensor_data(s->pixels), *classes = samba_tensor_data(s->classes);
+    for (int64_t i = 0; i < batch; i++) {
+        int64_t from = (first + i) % count;
+        label[i] = classes[from];
+        for (int p = 0; p < 784; p++)
+            image[i * 784 + p] = ((float)pixels[from * 784 + p] / 255.0f - 0.1307f) / 0.3081f;
+    }
+}
+
+static void fill_text(samples *s, int64_t first)
+{
+    int64_t batch = samba_tensor_shape(s->label)[0], block = samba_tensor_shape(s->label)[1], count = (s->text_size - 1) / block;
+    int64_t *tokens = samba_tensor_data(s->image), *label = samba_tensor_data(s->label);
+    for (int64_t i = 0; i < batch; i++)
+        for (int64_t k = 0; k < block; k++) {
+            tokens[i * block + k] = s->text[(first + i) % count * block + k];
+            label[i * block + k] = s->text[(first + i) % count * block + k + 1];
+        }
+}
+
 int main(int argc, char **argv)
 {
+    static samples s;
     if (argc < 4 || samba_context_new(NULL, &context) != SAMBA_OK) {
-        fprintf(stderr, "usage: steps PEF DIGITS_FOLDER STEPS [INITIAL]\n");
+        fprintf(stderr, "usage: steps PEF DATA_FOLDER STEPS [INITIAL]\n");
         return 2;
     }
-    char path[1024];
-    samba_tensor *images, *labels, *loss;
-    snprintf(path, sizeof path, "%s/digits-images-idx3-ubyte.gz", argv[2]);
-    need(samba_idx_read(context, path, &images));
-    snprintf(path, sizeof path, "%s/digits-labels-idx1-ubyte.gz", argv[2]);
-    need(samba_idx_read(context, path, &labels));
     samba_session_options options = samba_session_defaults();
     options.seed = 1;
     samba_session *session;
     need(samba_session_new(context, argv[1], &options, &session));
     if (argc > 4)
         need(samba_session_save(session, argv[4], false));
-    samba_tensor *inputs[2] = {input(session, "image"), input(session, "label")};
+    open_samples(session, argv[2], &s);
+    samba_tensor *loss, *inputs[2] = {s.image, s.label};
     need(samba_tensor_new(context, "loss", SAMBA_FLOAT32, 0, NULL, &loss));
     samba_run_options run = samba_run_defaults();
     run.inputs = inputs;
     run.input_count = 2;
     run.outputs = &loss;
     run.output_count = 1;
-    int64_t batch = samba_tensor_shape(inputs[1])[0], count = samba_tensor_shape(labels)[0];
-    float *image = samba_tensor_data(inputs[0]);
-    int64_t *label = samba_tensor_data(inputs[1]);
-    const uint8_t *pixels = samba_tensor_data(images), *classes = samba_tensor_data(labels);
     for (int step = 0; step < atoi(argv[3]); step++) {
-        for (int64_t i = 0; i < batch; i++) {
-            int64_t from = (step * batch + i) % count;
-            label[i] = classes[from];
-            for (int p = 0; p < 784; p++)
-                image[i * 784 + p] = ((float)pixels[from * 784 + p] / 255.0f - 0.1307f) / 0.3081f;
-        }
+        (s.text_size ? fill_text : fill_digits)(&s, step * samba_tensor_shape(s.label)[0]);
         need(samba_run(session, &run));
         printf("%.9g\n", (double)*(float *)samba_tensor_data(loss));
     }
-    samba_tensor_free(images);
-    samba_tensor_free(labels);
+    samba_tensor_free(s.pixels);
+    samba_tensor_free(s.classes);
     samba_tensor_free(loss);
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
+    samba_tensor_free(s.image);
+    samba_tensor_free(s.label);
     samba_session_free(session);
     samba_context_free(context);
     return 0;
