@@ -1,106 +1,284 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench: whole training steps against PyTorch eager, in one run.
+"""make bench: SambaFlow against PyTorch, torch.compile, JAX and ONNX Runtime, in one run.
 
-Each case: the example compiles its PEF; both contenders start from the same weights and inputs; their first losses must be equal before
-anything is timed; then they take turns, one process each. Prints a table and appends JSON lines to build/bench.jsonl.
+Each case: the example compiles its PEF; all contenders start from the same weights and inputs, one process each; their first losses (for
+inference their outputs) must agree before anything is timed; then they take turns, and a contender that is not asked is stopped, so that
+threads of its pool that spin for more work take nothing from the others. Prints tables, writes BUILD_FOLDER/bench.jsonl: the machine, then
+one row a case.
 
-Usage: bench.py BUILD_FOLDER [CASE ...]"""
+Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [WORD ...]
+  WORD ...    only cases with one of these words in their name
+  --quick     short turns, and no case whose step takes about a second
+  --check     exit 1 if a case misses its target (cases.py)
+  --markdown  write the figures into docs/performance.md
+  --last      measure nothing, take the rows of the last run"""
+import argparse
+import glob
+import importlib.util
 import json
 import os
+import platform
+import select
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from importlib import metadata
+
+import report
+from cases import CASES, INFERENCE, TOLERANCE
+from report import Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LR, MOMENTUM, WEIGHT_DECAY = 0.01, 0.9, 1e-4
-# name, example, batch, hidden, steps a turn
-CASES = [
-    ("logreg b1", "logreg", 1, 0, 2000),
-    ("logreg b100", "logreg", 100, 0, 1000),
-    ("resffn h128 b32", "resffn", 32, 128, 300),
-    ("resffn h1024 b256", "resffn", 256, 1024, 25),
-    ("lenet b32", "lenet", 32, 0, 200),
-    ("lenet b256", "lenet", 256, 0, 40),
-]
-TURNS = 7
+PAGE = os.path.join(os.path.dirname(HERE), "docs", "performance.md")
+SCRIPTS = {"jax": ("jax_step.py", ["jax"]), "onnxruntime": ("onnx_step.py", ["onnxruntime", "onnx", "onnxscript"])}
+PATIENCE = 600  # seconds for one answer
 
 
 class Contender:
-    def __init__(self, command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.process.stdout.readline().strip() != "ready":
-            raise SystemExit(f"bench: {command[0]} did not start; its message stands above")
+    """A process that obeys protocol.py's lines. It runs only while it is asked something."""
+
+    def __init__(self, command, folder):
+        self.errors = tempfile.TemporaryFile(dir=folder)
+        self.pending = b""
+        # A group of its own, to be stopped with the children that torch.compile keeps.
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0, process_group=0)
+        self.about = self.answer()
+
+    def answer(self):
+        until = time.monotonic() + PATIENCE
+        while b"\n" not in self.pending:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(until - time.monotonic(), 0))
+            more = os.read(self.process.stdout.fileno(), 1 << 20) if ready else b""
+            if not more:
+                raise Failed(self.last_words() if ready else f"no answer within {PATIENCE} s")
+            self.pending += more
+        line, self.pending = self.pending.split(b"\n", 1)
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        return json.loads(line)
 
     def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        os.killpg(self.process.pid, signal.SIGCONT)
+        self.process.stdin.write(line.encode() + b"\n")
+        return self.answer()
 
-    def stop(self):
-        self.process.stdin.close()
+    def last_words(self):
+        self.errors.seek(0)
+        lines = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1].strip()[:200] if lines else f"ended with status {self.process.wait()} and no message"
+
+    def end(self):
+        for number in (signal.SIGKILL, signal.SIGCONT):
+            try:
+                os.killpg(self.process.pid, number)
+            except ProcessLookupError:
+                pass
         self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
 
 
-def run_case(build, case, peak, threads):
-    name, example, batch, hidden, steps = case
-    with tempfile.TemporaryDirectory() as folder:
-        compile_ = [f"{build}/examples/{example}", "compile", "--batch-size", str(batch), "--output-folder", folder, "--pef-name", "case", "--json",
-                    "--optimizer", "sgd", "--lr", str(LR), "--momentum", str(MOMENTUM), "--weight-decay", str(WEIGHT_DECAY)]
-        if hidden:
-            compile_ += ["--hidden-size", str(hidden)]
-        subprocess.run(compile_, check=True, stdout=subprocess.DEVNULL)
-        pef, tensors = f"{folder}/case/case.pef", f"{folder}/tensors.safetensors"
-        inspected = json.loads(subprocess.run([f"{build}/sambaflow", "inspect", "--json", pef], check=True, capture_output=True, text=True).stdout)
-        flops = sum(section["flops"] for section in inspected["sections"])
-        ours = Contender([f"{build}/bench/step", pef, tensors, "10", str(threads)])
-        peer = Contender([sys.executable, f"{HERE}/torch_step.py", example, str(hidden or 128), tensors, "sgd", str(LR), str(MOMENTUM),
-                          str(WEIGHT_DECAY), "0", str(threads)])
-        a, b = ours.ask("losses 10"), peer.ask("losses 10")
-        worst = max(abs(x - y) / max(abs(y), 1e-3) for x, y in zip(a, b))
-        if worst > 1e-4:
-            raise SystemExit(f"bench: {name}: losses differ by {worst:.1e} relative: {a} and {b}; nothing was timed")
-        mine, theirs = [], []
-        for turn in range(TURNS):
-            result, other = ours.ask(f"time {steps}"), peer.ask(f"time {max(steps // 4, 5)}")
-            if turn > 0:  # the first turn warms up
-                mine += result["ms"]
-                theirs += other["ms"]
-        ours.stop()
-        peer.stop()
-    ms, peer_ms = statistics.median(mine), statistics.median(theirs)
-    return {"case": name, "dtype": "float32", "kind": "train", "ms": ms, "best_ms": min(mine), "peer": "pytorch eager", "peer_ms": peer_ms,
-            "ratio": peer_ms / ms, "mfu": flops / (ms * 1e-3) / (peak * 1e9), "peak_bytes": result["peak_bytes"], "plan_bytes": result["plan_bytes"],
-            "peer_peak_bytes": other["peak_bytes"], "outside_ms": result["outside_ms"], "threads": result["threads"], "cpu": cpu_name(),
-            "fma_peak_gflops": peak}
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed((done.stderr.strip() or f"{command[0]} failed").splitlines()[-1])
+    return done.stdout
 
 
-def cpu_name():
-    with open("/proc/cpuinfo") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else "unknown"
+class Bench:
+    def __init__(self, build, quick):
+        self.build, self.greatest = build, {}
+        self.threads = len(os.sched_getaffinity(0))
+        self.turn_seconds, self.most_turns = (0.1, 3) if quick else (0.3, 7)
+        needed = [(peer, module) for peer, (_, modules) in SCRIPTS.items() for module in modules]
+        self.missing = {peer: f"Python package {module} is not installed" for peer, module in needed if importlib.util.find_spec(module) is None}
+
+    def peaks(self):
+        """The greatest so far in this run: measured anew for each case, because a clock or a neighbour changes them from minute to minute."""
+        now = json.loads(run([f"{self.build}/bench/peak", str(self.threads)]))
+        self.greatest = {name: max(value, self.greatest.get(name, 0)) for name, value in now.items()}
+        return self.greatest
+
+    def compile(self, case, folder):
+        """The PEF and what `compile` says of it; Failed where the example cannot do this case yet."""
+        program = f"{self.build}/examples/{case.example}"
+        if not os.path.exists(program):
+            raise Failed(f"there is no examples/{case.example}")
+        words = case.options()
+        usage = run([program, "--help"])
+        unknown = [word for word in words if word.startswith("--") and word not in usage]
+        if unknown:
+            raise Failed(f"examples/{case.example} has no option {', '.join(unknown)}")
+        said = json.loads(run([program, "compile", *words, "--output-folder", folder, "--pef-name", "case", "--json"]))
+        return said["pef"], said
+
+    def start(self, case, pef, folder, peer):
+        if peer is None:
+            classes = [f"{name}={count}" for name, count in case.classes.items()]
+            output = "logits" if case.kind == INFERENCE else "loss"
+            return Contender([f"{self.build}/bench/step", pef, folder, str(self.threads), case.kind, output, *classes], folder)
+        if peer in self.missing:
+            raise Failed(self.missing[peer])
+        job = {"peer": peer, "example": case.example, "settings": case.settings, "optimizer": case.optimizer, "kind": case.kind,
+               "dtype": case.dtype, "threads": self.threads, "folder": folder}
+        return Contender([sys.executable, f"{HERE}/{SCRIPTS.get(peer, ('torch_step.py',))[0]}", json.dumps(job)], folder)
+
+    def first_steps(self, case, contender, folder, name, wanted):
+        """Losses or outputs of a contender, and its first step's ms. `wanted` are those of the first contender, which these must be close to."""
+        if case.kind == INFERENCE:
+            import numpy as np
+
+            path = f"{folder}/{name}.npy"
+            first_ms = contender.ask(f"output {path}")["first_ms"]
+            values = np.load(path).reshape(-1)
+            scales = [float(np.abs(values).max())] * len(values)
+        else:
+            answer = contender.ask(f"losses {2 if case.long else 10}")
+            values, first_ms = answer["losses"], answer["first_ms"]
+            scales = [max(abs(x), 1) for x in values]
+        if wanted is not None:
+            report.compare(values, wanted, scales, TOLERANCE[case.dtype])
+        return values, first_ms
+
+    def calibrate(self, contender):
+        """Warms up; steps in a turn of so many seconds."""
+        ms = contender.ask("time 1")["ms"][0]
+        if ms < 1e3 * self.turn_seconds:
+            ms = min(contender.ask(f"time {min(int(100 * self.turn_seconds / ms) + 2, 200)}")["ms"])
+        return ms, max(1, min(int(1e3 * self.turn_seconds / ms), 20000))
+
+    def time(self, contenders):
+        """Name -> all times, and the last answer, of contenders that take turns, each time in another order."""
+        calibrated = {name: self.calibrate(contender) for name, contender in contenders.items()}
+        slowest = max(ms for ms, _ in calibrated.values())
+        turns = min(self.most_turns, 7 if slowest < 100 else 5 if slowest < 1000 else 3 if slowest < 3000 else 2)
+        names, times, answers = list(contenders), {name: [] for name in contenders}, {}
+        outside = {name: [] for name in contenders}
+        for turn in range(turns):
+            for name in names[turn % len(names):] + names[: turn % len(names)]:
+                count = calibrated[name][1]
+                answers[name] = answer = contenders[name].ask(f"time {count}")
+                # What others left in the caches is not this one's: the first tenth of a turn is for warming up.
+                times[name] += answer["ms"][max(count // 10, 1) if count >= 4 else 0:]
+                outside[name].append(answer.get("outside_ms", 0))
+        for name, answer in answers.items():
+            answer["outside_ms"] = statistics.median(outside[name])
+        return times, answers
+
+    def run_case(self, case):
+        contenders = {}
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                pef, plan = self.compile(case, folder)
+                peaks = self.peaks()
+                contenders["ours"] = self.start(case, pef, folder, None)
+                wanted, first = self.first_steps(case, contenders["ours"], folder, "ours", None)
+                first_ms, peers = {"ours": first}, {}
+                for peer in case.peers:
+                    try:
+                        contenders[peer] = self.start(case, pef, folder, peer)
+                        _, first_ms[peer] = self.first_steps(case, contenders[peer], folder, peer, wanted)
+                    except Failed as failure:
+                        peers[peer] = {"absent": str(failure)}
+                        if peer in contenders:
+                            contenders.pop(peer).end()
+                times, answers = self.time(contenders)
+                summaries = {name: report.summary(times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"])
+                             for name, contender in contenders.items()}
+                ours = {**summaries.pop("ours"), **contenders["ours"].about, "first_ms": first_ms["ours"], "outside_ms": answers["ours"]["outside_ms"]}
+                peers = {peer: summaries.get(peer, peers.get(peer)) for peer in case.peers}
+                return report.make_row(case, ours, plan, peers, peaks)
+            except Failed as failure:
+                return report.absent_row(case, str(failure))
+            finally:
+                for contender in contenders.values():
+                    contender.end()
+
+
+def read_text(path, default=""):
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return default
+
+
+def describe_machine(bench):
+    info = dict(line.split(":", 1) for line in read_text("/proc/cpuinfo").split("\n\n")[0].splitlines() if ":" in line)
+    info = {key.strip(): value.strip() for key, value in info.items()}
+    caches = []
+    for folder in sorted(glob.glob("/sys/devices/system/cpu/cpu0/cache/index*")):
+        if read_text(f"{folder}/type") != "Instruction":
+            caches.append(f"L{read_text(f'{folder}/level')} {read_text(f'{folder}/size')}")
+    cpu = f"{info.get('model name', platform.machine())}, family {info.get('cpu family', '?')} model {info.get('model', '?')}"
+    versions = [f"{name} {metadata.version(package)}" for name, package in (("PyTorch", "torch"), ("JAX", "jax"), ("ONNX Runtime", "onnxruntime"))
+                if importlib.util.find_spec(package)]
+    return {"machine": {"cpu": cpu, "threads": bench.threads, "caches": ", ".join(caches), "system": f"{platform.system()} {platform.release()}",
+                        "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30), "peaks": bench.peaks(),
+                        "versions": versions, "date": time.strftime("%Y-%m-%d"), "load": os.getloadavg()[0]}}
+
+
+def measure(bench, cases, path):
+    machine = describe_machine(bench)
+    print(report.describe(machine["machine"]))
+    if machine["machine"]["load"] > 0.5:
+        print("bench: other programs are running: these times are not the machine's")
+    for reason in bench.missing.values():
+        print(f"bench: absent: {reason}")
+    rows, group = [], None
+    with open(path, "w") as out:
+        out.write(json.dumps(machine) + "\n")
+        for case in cases:
+            row = bench.run_case(case)
+            rows.append(row)
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            if group != report.group_of(row):
+                group = report.group_of(row)
+                print(f"\n{report.TITLES[group]}: times in ms, memory in MiB\n{report.line(group, report.header(group))}")
+            print(report.line(group, report.cells(row)), flush=True)
+            for reason in report.absences(row):
+                print(f"    {reason}", flush=True)
+    print(f"\nwrote {path}")
+    return machine["machine"], rows
+
+
+def read_last(path):
+    lines = [json.loads(line) for line in read_text(path).splitlines()]
+    if not lines:
+        raise SystemExit(f"bench: {path} is not there: run without --last first")
+    return lines[0]["machine"], lines[1:]
 
 
 def main():
-    build, wanted = sys.argv[1], sys.argv[2:]
-    threads = len(os.sched_getaffinity(0))
-    peak = json.loads(subprocess.run([f"{build}/bench/peak", str(threads)], check=True, capture_output=True, text=True).stdout)["gflops"]
-    print(f"{cpu_name()}, {threads} threads, FMA peak measured now: {peak:.0f} GFLOP/s")
-    print(f"{'case':<20}{'ms':>10}{'best':>10}{'PyTorch':>10}{'ratio':>8}{'MFU':>8}{'outside':>10}{'memory':>11}{'plan':>11}{'PyTorch':>11}")
-    slower = 0
-    with open(f"{build}/bench.jsonl", "w") as out:
-        for case in CASES:
-            if wanted and not any(word in case[0] for word in wanted):
-                continue
-            r = run_case(build, case, peak, threads)
-            out.write(json.dumps(r) + "\n")
-            out.flush()
-            mib = 1 << 20
-            print(f"{r['case']:<20}{r['ms']:>10.4f}{r['best_ms']:>10.4f}{r['peer_ms']:>10.4f}{r['ratio']:>8.2f}{100 * r['mfu']:>6.1f} %"
-                  f"{r['outside_ms']:>10.4f}{r['peak_bytes'] / mib:>7.0f} MiB{r['plan_bytes'] / mib:>7.1f} MiB{r['peer_peak_bytes'] / mib:>7.0f} MiB", flush=True)
-            slower += r["ratio"] < 1
-    print(f"times in ms a step; wrote {build}/bench.jsonl" + (f"; {slower} slower than PyTorch" if slower else ""))
-    raise SystemExit(1 if slower else 0)
+    parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("Usage: ") + 7:])
+    parser.add_argument("build")
+    parser.add_argument("words", nargs="*")
+    for option in ("quick", "check", "markdown", "last"):
+        parser.add_argument("--" + option, action="store_true")
+    given = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    path = f"{given.build}/bench.jsonl"
+    cases = [case for case in CASES if not (given.quick and case.long) and (not given.words or any(word in case.name for word in given.words))]
+    if not cases:
+        raise SystemExit(f"bench: no case has any of {' '.join(given.words)} in its name; cases: {', '.join(case.name for case in CASES)}")
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # torch.compile really compiles, not finds
+        machine, rows = read_last(path) if given.last else measure(Bench(given.build, given.quick), cases, path)
+    if given.markdown:
+        with open(PAGE) as file:
+            text = report.replace_figures(file.read(), report.markdown(machine, rows))
+        with open(PAGE, "w") as file:
+            file.write(text)
+        print(f"wrote {os.path.relpath(PAGE)}")
+    differing = [reason for row in rows for reason in report.absences(row) if "DIFFERS" in reason]
+    missed = report.misses(cases, rows) if given.check else []
+    for text in missed:
+        print(f"missed: {text}")
+    raise SystemExit(1 if differing or missed else 0)
 
 
 if __name__ == "__main__":

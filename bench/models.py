@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark's and the comparison's models in plain PyTorch, named as the examples in C name their parameters."""
-import json
-import struct
-
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import protocol
 
 
 class LogReg(nn.Module):
@@ -98,6 +96,7 @@ class GPT(nn.Module):
         self.wpe = nn.Embedding(block_size, n_embd)
         self.h = nn.ModuleList(Block(n_embd, n_head) for _ in range(n_layer))
         self.ln_f = nn.LayerNorm(n_embd)
+        self.criterion = nn.CrossEntropyLoss()
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -109,7 +108,7 @@ class GPT(nn.Module):
         for block in self.h:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), label.view(-1))
+        return self.criterion(logits.view(-1, logits.shape[-1]), label.view(-1))
 
 
 MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT}
@@ -121,19 +120,8 @@ def make(name, settings):
 
 
 def read_safetensors(path):
-    """Name -> tensor, by the format's description: 8 bytes of header length, JSON, data."""
-    dtypes = {"F32": np.float32, "I64": np.int64, "F64": np.float64}
-    with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-        data = file.read()
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        array = np.frombuffer(data[begin:end], dtypes[entry["dtype"]]).reshape(entry["shape"])
-        tensors[name] = torch.from_numpy(array.copy())
-    return tensors
+    """Name -> tensor."""
+    return {name: torch.from_numpy(array) for name, array in protocol.read_safetensors(path).items()}
 
 
 class Trainer:

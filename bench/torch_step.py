@@ -1,37 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch contender of `make bench`: obeys the same lines as step.c.
-
-Usage: torch_step.py MODEL HIDDEN TENSORS.safetensors OPTIMIZER LR MOMENTUM WEIGHT_DECAY MAX_GRAD_NORM THREADS"""
-import json
-import resource
-import sys
-import time
+"""The PyTorch contenders of make bench (protocol.py says how they are asked): eager, torch.compile, and for bf16 eager under autocast and a
+model wholly in bfloat16. A training step is zero_grad, forward, backward, clipping with AdamW, optimizer, and the loss as a number."""
+from protocol import peak_bytes, read_job, read_tensors, serve
 
 import torch
+from torch import nn
 
-from models import Trainer, read_safetensors
+from models import make
+
+
+class Logits(nn.Module):
+    """In the place of the loss: gives what the loss would be computed from."""
+
+    def forward(self, logits, label):
+        return logits
+
+
+def load(job):
+    parameters, inputs = read_tensors(job)
+    model = make(job["example"], job["settings"])
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(parameters[name]))
+    inputs = {name: torch.from_numpy(array) for name, array in inputs.items()}
+    if job["peer"] == "pure bf16":
+        model = model.bfloat16()
+        inputs = {name: t.bfloat16() if t.is_floating_point() else t for name, t in inputs.items()}
+    return model, inputs
+
+
+def training(job):
+    model, inputs = load(job)
+    settings, compiled = job["optimizer"], job["peer"] == "compile"
+    same = {"lr": settings["lr"], "weight_decay": settings["weight_decay"], "fused": True}
+    if settings["optimizer"] == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), momentum=settings["momentum"], **same)
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), betas=(settings["beta1"], settings["beta2"]), **same)
+    forward = torch.compile(model) if compiled else model
+    clip, autocast = settings.get("max_grad_norm", 0), job["peer"] == "autocast"
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        if autocast:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = forward(**inputs)
+        else:
+            loss = forward(**inputs)
+        loss.backward()
+        if clip > 0:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def inference(job):
+    model, inputs = load(job)
+    model.criterion = Logits()
+    model.eval()
+    mode = torch.inference_mode
+    if job["peer"] == "compile":
+        from torch._inductor import config
+
+        config.freezing = True  # weights become constants, packed once; wants no_grad
+        model, mode = torch.compile(model), torch.no_grad
+
+    def step():
+        with mode():
+            return model(**inputs)
+
+    return step
 
 
 def main():
-    model, hidden, path, optimizer = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    lr, momentum, weight_decay, max_grad_norm = map(float, sys.argv[5:9])
-    torch.set_num_threads(int(sys.argv[9]))
-    tensors = read_safetensors(path)
-    trainer = Trainer(model, tensors, {"hidden": hidden} if model == "resffn" else {}, optimizer, lr, momentum, weight_decay, max_grad_norm)
-    image, label = tensors["image"], tensors["label"]
-    print("ready", flush=True)
-    for line in sys.stdin:
-        what, count = line.split()
-        if what == "losses":
-            print(json.dumps([trainer.step(image, label).item() for _ in range(int(count))]), flush=True)
-            continue
-        times = []
-        for _ in range(int(count)):
-            start = time.perf_counter()
-            trainer.step(image, label).item()
-            times.append(1e3 * (time.perf_counter() - start))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"ms": times, "peak_bytes": peak}), flush=True)
+    job = read_job()
+    torch.set_num_threads(job["threads"])
+    base_bytes = peak_bytes()
+    serve(training(job) if job["kind"] == "train" else inference(job), base_bytes)
 
 
 if __name__ == "__main__":

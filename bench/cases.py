@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of make bench: what is compiled, with which peers, and what it must reach (bench.py --check)."""
+from dataclasses import dataclass, field
+
+SGD = {"optimizer": "sgd", "lr": 0.001, "momentum": 0.9, "weight_decay": 1e-4}
+ADAMW = {"optimizer": "adamw", "lr": 3e-4, "beta1": 0.9, "beta2": 0.95, "weight_decay": 0.01, "max_grad_norm": 1.0}
+TRAIN, INFERENCE = "train", "inference"
+PEERS = {
+    (TRAIN, "float32"): ["eager", "compile", "jax"],
+    (TRAIN, "bfloat16"): ["autocast", "pure bf16"],
+    (INFERENCE, "float32"): ["eager", "compile", "onnxruntime"],
+}
+# How far losses may be apart, relative to the greater of loss and 1, and outputs relative to their greatest element. Sums of k rounded
+# terms are off by some sqrt(k) eps: 1e-5 for fp32 sums of 5000. A hundred times that is far from any mistake in a model, and so is
+# 2 % in bf16, whose eps is 0.8 %.
+TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
+NEIGHBOUR = 0.10  # an untabled size reaches its neighbours' MFU but for this
+
+
+@dataclass
+class Case:
+    name: str
+    example: str  # the program in examples/ and the model in models.py and jax_models.py
+    batch: int
+    optimizer: dict = field(default_factory=dict)
+    settings: dict = field(default_factory=dict)  # of the model: hidden, or n_layer, n_head ...
+    kind: str = TRAIN
+    dtype: str = "float32"
+    # ratio, mfu: at least; ms, compile_ms, peak_bytes, over_plan: at most; neighbours: names of cases, see NEIGHBOUR
+    targets: dict = field(default_factory=dict)
+    jax: bool = True  # whether it belongs to the table that JAX runs in
+    long: bool = False  # a step takes about a second or more: left out by --quick
+
+    @property
+    def peers(self):
+        return [peer for peer in PEERS[self.kind, self.dtype] if peer != "jax" or self.jax]
+
+    @property
+    def classes(self):
+        return {"input": self.settings["vocab_size"], "label": self.settings["vocab_size"]} if self.example == "gpt2" else {"label": 10}
+
+    def options(self):
+        """Of the example's command line."""
+        words = ["--batch-size", str(self.batch)]
+        names = {"hidden": "hidden-size"}
+        for key, value in self.settings.items():
+            words += ["--" + names.get(key, key.replace("_", "-")), str(value)]
+        if self.example == "gpt2":
+            words += ["--dropout", "0"]
+        if self.dtype == "bfloat16":
+            words += ["--precision", "bf16"]
+        if self.kind == INFERENCE:
+            return words + ["--inference"] + ["--logits"] * (self.example == "gpt2")
+        for key, value in self.optimizer.items():
+            words += ["--" + key.replace("_", "-"), str(value)]
+        return words
+
+    def flops(self):
+        """Twice the multiply-adds that the mathematics needs in matmuls and convolutions: nothing computed again, causal attention only up to the
+        diagonal, no gradient of what needs none. MFU is this over time and peak; what a plan says it executes is counted apart."""
+        b, s = self.batch, self.settings
+        first = 0  # the layer on the inputs, which have no gradient
+        if self.example == "logreg":
+            forward = first = 784 * 10 * b
+        elif self.example == "resffn":
+            h = s["hidden"]
+            forward, first = (784 * h + h * h + 10 * h) * b, 784 * h * b
+        elif self.example == "lenet":
+            first = 6 * 784 * 25 * b
+            forward = first + (16 * 100 * 150 + 400 * 120 + 120 * 84 + 84 * 10) * b
+        else:
+            d, t = s["n_embd"], s["block_size"]
+            forward = b * (s["n_layer"] * (12 * d * d * t + d * t * (t + 1)) + d * s["vocab_size"] * t)
+        return 2 * (forward if self.kind == INFERENCE else 3 * forward - first)
+
+
+def gpt(n_layer, n_head, n_embd, block_size, vocab_size):
+    return {"n_layer": n_layer, "n_head": n_head, "n_embd": n_embd, "block_size": block_size, "vocab_size": vocab_size}
+
+
+H128, H777, H1024, H4096 = ({"hidden": width} for width in (128, 777, 1024, 4096))
+GPT128, GPT200, GPT384 = gpt(4, 4, 128, 128, 512), gpt(3, 5, 200, 190, 1009), gpt(6, 6, 384, 256, 4096)
+GPT2 = gpt(12, 12, 768, 256, 50257)
+BRISK = {"compile_ms": 50}
+
+CASES = [
+    Case("logreg b1", "logreg", 1, SGD, targets={"ratio": 20, **BRISK}),
+    Case("logreg b100", "logreg", 100, SGD, targets={"ratio": 5, **BRISK}),
+    Case("resffn h128 b32", "resffn", 32, SGD, H128, targets={"ratio": 3.5, **BRISK}),
+    Case("lenet b32", "lenet", 32, SGD, targets={"ratio": 3.5, "mfu": 0.45, **BRISK}),
+    Case("lenet b256", "lenet", 256, SGD, targets={"ratio": 3.5, "mfu": 0.45, **BRISK}),
+    Case("resffn h1024 b256", "resffn", 256, SGD, H1024, targets={"ratio": 1.25, "mfu": 0.85, **BRISK}),
+    Case("resffn h777 b193", "resffn", 193, SGD, H777, jax=False, targets={"neighbours": ["resffn h1024 b256"], **BRISK}),
+    Case("resffn h4096 b512", "resffn", 512, ADAMW, H4096, targets={"ratio": 1.2, "mfu": 0.85, **BRISK}),
+    Case("gpt d128 b8", "gpt2", 8, ADAMW, GPT128, targets={"ratio": 1.6, "mfu": 0.75, **BRISK}),
+    Case("gpt d200 b7", "gpt2", 7, ADAMW, GPT200, jax=False, targets={"neighbours": ["gpt d128 b8", "gpt d384 b8"], **BRISK}),
+    Case("gpt d384 b8", "gpt2", 8, ADAMW, GPT384, long=True, targets={"ratio": 1.35, "mfu": 0.85, **BRISK}),
+    Case("gpt2 124M b4", "gpt2", 4, ADAMW, GPT2, long=True,
+         targets={"ratio": 1.35, "mfu": 0.85, "compile_ms": 300, "peak_bytes": 2.6e9, "over_plan": 0.03}),
+    Case("resffn h1024 b256 bf16", "resffn", 256, SGD, H1024, dtype="bfloat16", targets={"ratio": 1.4, **BRISK}),
+    Case("resffn h4096 b512 bf16", "resffn", 512, ADAMW, H4096, dtype="bfloat16", targets={"ratio": 1.4, "mfu": 0.65, **BRISK}),
+    Case("gpt d128 b8 bf16", "gpt2", 8, ADAMW, GPT128, dtype="bfloat16", targets={"ratio": 1.4, **BRISK}),
+    Case("gpt d384 b8 bf16", "gpt2", 8, ADAMW, GPT384, dtype="bfloat16", long=True, targets={"ratio": 1.4, **BRISK}),
+    Case("gpt2 124M b4 bf16", "gpt2", 4, ADAMW, GPT2, dtype="bfloat16", long=True, targets={"ratio": 1.4, "mfu": 0.65, "compile_ms": 300}),
+    Case("logreg b1 inference", "logreg", 1, kind=INFERENCE, targets={"ratio": 2, "ms": 0.002, **BRISK}),
+    Case("resffn h128 b32 inference", "resffn", 32, {}, H128, kind=INFERENCE, targets={"ratio": 1.5, **BRISK}),
+    Case("lenet b32 inference", "lenet", 32, kind=INFERENCE, targets={"ratio": 1.5, **BRISK}),
+    Case("resffn h4096 b512 inference", "resffn", 512, {}, H4096, kind=INFERENCE, targets={"ratio": 1.15, **BRISK}),
+    Case("gpt d384 b8 inference", "gpt2", 8, {}, GPT384, kind=INFERENCE, long=True, targets={"ratio": 1.15, **BRISK}),
+]

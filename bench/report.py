@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What make bench makes of its times: rows (one JSON object a case), tables for people, Markdown for docs/performance.md, and what misses its
+target. Nothing here measures."""
+import statistics
+
+from cases import INFERENCE, NEIGHBOUR, PEERS, TRAIN
+
+TITLES = {
+    (TRAIN, "float32"): "Training steps, fp32",
+    (TRAIN, "bfloat16"): "Training steps, bf16 contractions",
+    (INFERENCE, "float32"): "Inference, fp32",
+}
+LABELS = {"eager": "PyTorch", "compile": "torch.compile", "jax": "JAX", "onnxruntime": "ONNX Runtime", "autocast": "autocast", "pure bf16": "pure bf16"}
+SHORT = {"compile": "t.c.", "jax": "JAX"}  # those that compile
+BEGIN, END = "<!-- figures: written by bench/bench.py --markdown -->", "<!-- end of figures -->"
+
+
+class Failed(Exception):
+    """A contender does not start, does not answer, or differs."""
+
+
+def compare(values, wanted, scales, tolerance):
+    """Failed if a contender's losses or outputs are not close to SambaFlow's."""
+    if len(values) != len(wanted):
+        raise Failed(f"DIFFERS: {len(values)} values, SambaFlow {len(wanted)}")
+    errors = [abs(x - y) / scale for x, y, scale in zip(values, wanted, scales)]
+    worst = max(range(len(errors)), key=lambda i: errors[i] if errors[i] == errors[i] else float("inf"))
+    if not errors[worst] <= tolerance:
+        raise Failed(f"DIFFERS: value {worst + 1} of {len(values)} is {values[worst]:.7g}, SambaFlow's {wanted[worst]:.7g}; {errors[worst]:.1e} apart, "
+                     f"{tolerance:.0e} allowed; not timed")
+
+
+def group_of(row):
+    return row["kind"], row["dtype"]
+
+
+def summary(times, first_ms, peak_bytes, base_bytes):
+    """Of one contender's times. What its first step took longer than a median one went into compiling, or warming up."""
+    ms = statistics.median(times)
+    return {"ms": ms, "best_ms": min(times), "steps": len(times), "compile_ms": max(first_ms - ms, 0), "peak_bytes": peak_bytes, "base_bytes": base_bytes}
+
+
+def absent_row(case, reason):
+    return {"case": case.name, "kind": case.kind, "dtype": case.dtype, "absent": reason}
+
+
+def make_row(case, ours, plan, peers, peaks):
+    """`ours` is a summary with what step.c says of load and plan, `plan` what `sambaflow inspect` says, `peers` summaries by name or {"absent": why}."""
+    seconds = ours["ms"] * 1e-3
+    timed = {name: peer["ms"] for name, peer in peers.items() if "ms" in peer}
+    best = min(timed, key=timed.get, default=None)
+    peak = peaks["bf16_gflops" if case.dtype == "bfloat16" and peaks["bf16_gflops"] else "fp32_gflops"]
+    sections = [s for s in plan["sections"] if case.kind == TRAIN or s["type"] == "FWD"]
+    moved = sum(s["bytes"] for s in sections)
+    return {
+        "case": case.name, "kind": case.kind, "dtype": case.dtype, "example": case.example, "batch": case.batch, "settings": case.settings,
+        "optimizer": case.optimizer, **ours, "compile_ms": plan["compile_ms"], "model_flops": case.flops(),
+        "plan_flops": sum(s["flops"] for s in sections), "plan_moved_bytes": moved, "bytes_per_second": moved / seconds, "peak_gflops": peak,
+        "mfu": case.flops() / seconds / (peak * 1e9), "best_peer": best, "ratio": timed[best] / ours["ms"] if best else None, "peers": peers,
+    }
+
+
+# ---- numbers for people ------------------------------------------------------------------------------------------
+def short(x, unit=""):
+    """Three or four digits: 0.00712, 3.41, 284, 1021."""
+    if x is None:
+        return "-"
+    digits = next((n for n, limit in ((5, 0.1), (4, 1), (3, 10), (2, 100), (1, 1000)) if abs(x) < limit), 0)
+    return f"{x:.{digits}f}{unit}"
+
+
+def mib(x):
+    return "-" if x is None else f"{x / (1 << 20):.0f}" if x >= 10 << 20 else f"{x / (1 << 20):.1f}"
+
+
+def header(group):
+    """Of the table: ms of all, then what is ours unless it says whose. "first" is what the first step took longer than the others."""
+    firsts = [f"{SHORT[peer]} first" for peer in PEERS[group] if peer in SHORT]
+    return ["case", "ms", "best", *(LABELS[peer] for peer in PEERS[group]), "ratio", "MFU", "GB/s", "outside", "compile", *firsts, "memory", "plan",
+            f"{LABELS[PEERS[group][0]]}'s"]
+
+
+def cells(row):
+    """One row of the table, as texts under header()."""
+    peers = PEERS[group_of(row)]
+    if "absent" in row:
+        return [row["case"]] + ["-"] * (len(header(group_of(row))) - 1)
+    of = {name: row["peers"].get(name, {}) for name in peers}
+    texts = [row["case"], short(row["ms"]), short(row["best_ms"])] + [short(of[name].get("ms")) for name in peers]
+    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"])]
+    texts += [short(of[name].get("compile_ms")) for name in peers if name in SHORT]
+    return texts + [mib(row["peak_bytes"]), mib(row["plan_bytes"]), mib(of[peers[0]].get("peak_bytes"))]
+
+
+def line(group, texts):
+    """For a terminal: columns as wide as their heads."""
+    widths = [max(len(title), 7) + 2 for title in header(group)]
+    return f"{texts[0]:<27}" + "".join(f"{text:>{width}}" for text, width in zip(texts[1:], widths[1:]))
+
+
+def absences(row):
+    """Lines that say why a cell is "-"."""
+    if "absent" in row:
+        return [f"{row['case']}: not measured: {row['absent']}"]
+    return [f"{row['case']}: {LABELS[name]}: {peer['absent']}" for name, peer in row["peers"].items() if "absent" in peer]
+
+
+# ---- targets -----------------------------------------------------------------------------------------------------
+def misses(cases, rows):
+    """What does not reach its target, a line each."""
+    found, by_name = [], {row["case"]: row for row in rows if "absent" not in row}
+    measured = {row["case"] for row in rows}
+
+    def want(case, what, value, low=None, high=None):
+        if value is None or (low is not None and value < low) or (high is not None and value > high):
+            wanted = f"at least {low:.4g}" if low is not None else f"at most {high:.4g}"
+            found.append(f"{case.name}: {what} {'not measured' if value is None else f'{value:.4g}'}, wanted {wanted}")
+
+    for case in cases:
+        row = by_name.get(case.name)
+        if row is None:
+            if case.name in measured:
+                found.append(f"{case.name}: not measured: {next(r['absent'] for r in rows if r['case'] == case.name)}")
+            continue
+        for what, target in case.targets.items():
+            if what in ("ratio", "mfu"):
+                want(case, what, row[what], low=target)
+            elif what == "over_plan":
+                want(case, what, (row["peak_bytes"] - row["base_bytes"]) / row["plan_bytes"] - 1, high=target)
+            elif what == "neighbours":
+                for name in (name for name in target if name in by_name):
+                    want(case, f"mfu beside {name}", row["mfu"], low=by_name[name]["mfu"] - NEIGHBOUR)
+            else:
+                want(case, what, row[what], high=target)
+    return found
+
+
+# ---- docs/performance.md -----------------------------------------------------------------------------------------
+def describe(machine):
+    peaks = machine["peaks"]
+    bf16 = f", bf16 {peaks['bf16_gflops']:.0f} GFLOP/s" if peaks["bf16_gflops"] else ", no bf16 unit that is measured"
+    return (f"{machine['cpu']}, {machine['threads']} threads, {machine['caches']}, {machine['memory_gib']:.0f} GiB; {machine['system']}. "
+            f"Peaks measured as the run began: fp32 {peaks['fp32_gflops']:.0f} GFLOP/s{bf16}, reading memory {peaks['read_gbytes']:.1f} GB/s. "
+            f"{', '.join(machine['versions'])}. {machine['date']}; load when the run began: {machine['load']:.2f}.")
+
+
+def markdown(machine, rows):
+    lines = [describe(machine)]
+    for group, title in TITLES.items():
+        group_rows = [row for row in rows if group_of(row) == group]
+        if not group_rows:
+            continue
+        titles = header(group)
+        lines += ["", f"### {title}", "", "| " + " | ".join(titles) + " |", "| --- |" + " ---: |" * (len(titles) - 1)]
+        lines += ["| " + " | ".join(cells(row)) + " |" for row in group_rows]
+        reasons = [reason for row in group_rows for reason in absences(row)]
+        lines += [""] * bool(reasons) + [f"- {reason}" for reason in reasons]
+    return "\n".join(lines)
+
+
+def replace_figures(text, figures):
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < begin:
+        raise SystemExit(f"bench: the page lacks the lines '{BEGIN}' and '{END}' between which figures stand")
+    return text[: begin + len(BEGIN)] + "\n" + figures + "\n" + text[end:]
