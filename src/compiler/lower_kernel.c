@@ -67,6 +67,33 @@ static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, 
     return pool;
 }
 
+/* Of a table only the rows that indices name are touched: rows are read and written `times` times in all. */
+static void touches_rows(samba_stage *stage, int times)
+{
+    const samba_gather *gather = &stage->gather;
+    int64_t row = gather->width * (int64_t)samba_dtype_size((samba_dtype)stage->operands[2].dtype);
+    stage->bytes = gather->count * (times * row + (int64_t)samba_dtype_size((samba_dtype)stage->operands[gather->scatter ? 0 : 1].dtype));
+}
+
+/* Rows are added where the base lies, if nobody else wants it, or where a copy of it does. */
+static samba_status index_add(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const samba_access *access = c->fusion.access;
+    int32_t base = c->buffer_of[access[node->inputs[0]].base], result = c->buffer_of[group->anchor];
+    bool in_place = samba_access_is_whole(c->graph, access, node->inputs[0]);
+    for (int i = 1; i < 3; i++)
+        in_place = in_place && c->buffer_of[access[node->inputs[i]].base] != base && c->buffer_of[access[node->inputs[i]].base] != result;
+    if (!in_place || !samba_share_buffer(c, base, result))
+        SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase}));
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs + 1, &stage));
+    const samba_node *rows = samba_node_at(c->graph, node->inputs[1]);
+    stage->gather = (samba_gather){.scatter = 1, .onto = 1, .width = node->shape[1], .table_rows = node->shape[0]};
+    samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
+    touches_rows(stage, 3);
+    return SAMBA_OK;
+}
+
 samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
@@ -93,6 +120,7 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         const samba_node *table = samba_node_at(c->graph, node->inputs[0]), *rows = samba_node_at(c->graph, node->inputs[1]);
         stage->gather = (samba_gather){.width = table->shape[1], .table_rows = table->shape[0]};
         samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
+        touches_rows(stage, 2);
         return SAMBA_OK;
     }
     case SAMBA_OP_embedding_grad: {
@@ -104,6 +132,8 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     }
     case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad:
         return samba_lower_attention(c, index);
+    case SAMBA_OP_index_add:
+        return index_add(c, group, node);
     default:
         return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }

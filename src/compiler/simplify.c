@@ -124,6 +124,19 @@ static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
     return samba_emit2(out, SAMBA_OP_matmul, tb, ta);
 }
 
+/* A table's gradient that is added to something: its rows are added there, without a table of zeros between. */
+static samba_ref rows_added(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
+{
+    const int32_t *users = rewriter->user;
+    for (int i = 0; node->op == SAMBA_OP_add && i < 2; i++) {
+        const samba_node *rows = samba_node_at(rewriter->in, node->inputs[i]);
+        if (rows->op != SAMBA_OP_embedding_grad || users[node->inputs[i]] != 1 || !same_shape(rewriter->out, inputs[1 - i], node))
+            continue;
+        return samba_emit(rewriter->out, SAMBA_OP_index_add, 3, (samba_ref[]){inputs[1 - i], rewriter->map[rows->inputs[0]], rewriter->map[rows->inputs[1]]}, NULL);
+    }
+    return SAMBA_NONE;
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
@@ -132,6 +145,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     samba_ref simpler = samba_ops[node->op].arity == 2 ? neutral(out, node, inputs) : SAMBA_NONE;
     if (simpler == SAMBA_NONE)
         simpler = samba_simplify_concat(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 2)
+        simpler = rows_added(rewriter, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = transposed(rewriter, node);
     if (simpler == SAMBA_NONE && node->arity == 1)

@@ -102,10 +102,10 @@ typedef struct samba_pool {
 } samba_pool;
 
 /* ---- gather: y[i, :] = table[index[i], :]; scatter_add: table = 0, then table[index[i], :] += y[i, :], i in order.
- * operands: gather: table, index, y. scatter_add: index, y, table. All contiguous. An index out of range reads as 0, adds nothing and
+ * operands: gather: table, index, y. scatter_add: index, y, table; `onto` what the table holds instead of 0. All contiguous. An index out of range reads as 0, adds nothing and
  * raises the stage's fault. */
 typedef struct samba_gather {
-    int32_t scatter, unused;
+    int32_t scatter, onto;
     int64_t count, width, table_rows;
 } samba_gather;
 

@@ -206,7 +206,7 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
 {
     const samba_gather *gather = &stage->gather;
     int64_t rows, table;
-    if (gather->count < 0 || gather->count > SAMBA_PLAN_LARGEST_NUMEL ||
+    if (gather->count < 0 || (gather->onto && !gather->scatter) || gather->count > SAMBA_PLAN_LARGEST_NUMEL ||
         !samba_check_numel(2, (int64_t[]){gather->count, gather->width}, &rows) ||
         !samba_check_numel(2, (int64_t[]){gather->table_rows, gather->width}, &table))
         return samba_check_stage_fail(check, "%lld rows of %lld from a table of %lld rows are impossible",

@@ -196,6 +196,7 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
             return SAMBA_ERROR_MEMORY;
         samba__pef__gather__init(message->gather);
         message->gather->scatter = stage->gather.scatter;
+        message->gather->has_onto = message->gather->onto = stage->gather.onto;
         message->gather->count = stage->gather.count;
         message->gather->width = stage->gather.width;
         message->gather->table_rows = stage->gather.table_rows;

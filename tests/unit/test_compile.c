@@ -226,6 +226,15 @@ static void embedded(samba_graph *g, const void *o)
     samba_output(g, "h", h);
     lose(g, samba_mul(h, h));
 }
+static void tied(samba_graph *g, const void *o) /* rows are added to the other gradient of the table, a first time in place */
+{
+    (void)o;
+    samba_value token = in(g, "token"), wte = param(g, "wte.weight", SAMBA_FLOAT32, 2, SHAPE(29, 40));
+    samba_value h = samba_add(samba_embedding(token, "wte", 29, 40), samba_embedding(in(g, "next"), "wte", 29, 40));
+    samba_value logits = samba_matmul(samba_layer_norm(h, "ln"), samba_transpose(wte, 0, 1));
+    samba_output(g, "logits", logits);
+    lose(g, logits);
+}
 static void attention(samba_graph *g, const void *o)
 {
     (void)o;
@@ -294,6 +303,7 @@ static const model_case cases[] = {
     {"resffn", resffn, {{"image", F32, 2, {32, 784}, 0}, {"label", SAMBA_INT64, 1, {32}, 10}}, false, 0},
     {"losses", losses, {{"x", F32, 3, {5, 6, 7}, 0}, {"label", SAMBA_INT32, 2, {5, 6}, 7}}, false, 0},
     {"embedded", embedded, {{"token", SAMBA_INT64, 2, {3, 8}, 29}}, false, 0},
+    {"tied", tied, {{"token", SAMBA_INT64, 2, {3, 8}, 29}, {"next", SAMBA_INT32, 2, {3, 8}, 29}}, false, 0},
     {"attention", attention, {{"x", F32, 3, {2, 6, 10}, 0}}, false, 0},
     {"integers", integers, {{"a", SAMBA_INT16, 2, {6, 9}, 300}, {"b", SAMBA_UINT8, 2, {6, 9}, 20}}, true, 0},
     {"nothing", nothing, {{"x", F32, 2, {0, 5}, 0}}, false, 0},

@@ -250,6 +250,7 @@ static void indices_out_of_range(void **state)
     expect_evaluation_error(SAMBA_OP_embedding, attrs, 2, (operand[]){weight, low},
                             "index -1 at place 0 is out of range: expected 0 to 4");
     expect_evaluation_error(SAMBA_OP_embedding_grad, rows, 2, (operand[]){high, dy}, "embedding_grad: index 5");
+    expect_evaluation_error(SAMBA_OP_index_add, attrs, 3, (operand[]){weight, high, dy}, "index_add: index 5 at place 1");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(-100, 0, 0), 2, (operand[]){logits, high},
                             "label 5 of row 1 is out of range: expected 0 to 4, for 5 classes");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(5, 0, 0), 2, (operand[]){logits, low}, "label -1 of row 0");
@@ -314,6 +315,12 @@ static void what_is_refused(void **state)
         {SAMBA_OP_embedding_grad, rows, 2, {labels, m23}, SAMBA_ERROR_SHAPE, "given -1"},
         {SAMBA_OP_embedding_grad, none(), 2, {labels, v3}, SAMBA_ERROR_SHAPE, "given shape (3)"},
         {SAMBA_OP_embedding_grad, none(), 2, {labels, labels}, SAMBA_ERROR_DTYPE, "int64"},
+        {SAMBA_OP_index_add, none(), 3, {m23, bytes, m23}, SAMBA_ERROR_DTYPE, "uint8"},
+        {SAMBA_OP_index_add, none(), 3, {whole, labels, m23}, SAMBA_ERROR_DTYPE, "int64"},
+        {SAMBA_OP_index_add, none(), 3, {m23, labels, single}, SAMBA_ERROR_DTYPE, "float32"},
+        {SAMBA_OP_index_add, none(), 3, {v3, labels, m23}, SAMBA_ERROR_SHAPE, "given shape (3)"},
+        {SAMBA_OP_index_add, none(), 3, {m23, labels, v3}, SAMBA_ERROR_SHAPE, "given shape (3)"},
+        {SAMBA_OP_index_add, none(), 3, {m23, labels, RANDOM(2, 4)}, SAMBA_ERROR_SHAPE, "(base (2, 3))"},
         {SAMBA_OP_softmax, axis(2), 1, {m23}, SAMBA_ERROR_ARGUMENT, "from 0 to 1 for shape (2, 3), given 2"},
         {SAMBA_OP_softmax, axis(-1), 1, {m23}, SAMBA_ERROR_ARGUMENT, "given -1"},
         {SAMBA_OP_log_softmax, axis(0), 1, {whole}, SAMBA_ERROR_DTYPE, "int64"},

@@ -185,7 +185,7 @@ static void test_headers(void **unused)
         seal(f.bytes, f.size);                                                                                                   \
         assert_message(&f, decode(&f, f.bytes, f.size), SAMBA_ERROR_FORMAT, part);                                               \
     } while (0)
-    TRY_HEADER(header.version = 3, "this library reads PEF version 2 and \"test.pef\" is version 3: compile the model again");
+    TRY_HEADER(header.version = 99, "and \"test.pef\" is version 99: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");
     TRY_HEADER(header.number = 1, "writes its numbers");
@@ -326,6 +326,7 @@ static void outside_block(samba_plan *p)
 }
 static void gather_rows(samba_plan *p) { p->stages[2].gather.table_rows = 11; }
 static void gather_index(samba_plan *p) { p->stages[2].operands[1].dtype = SAMBA_INT16; }
+static void gather_onto(samba_plan *p) { p->stages[2].gather.onto = 1; }
 static void gather_overflow(samba_plan *p) { p->stages[2].gather.width = INT64_MAX; }
 static const struct {
     change *change;
@@ -399,6 +400,7 @@ static const struct {
                      {outside_block, "no block"},
                      {gather_rows, "33 elements at 0 do not fit"},
                      {gather_index, "int64 or int32"},
+                     {gather_onto, "rows of"},
                      {gather_overflow, "rows of"}};
 
 static void contract_class(samba_plan *p) { p->stages[0].contract.class_ = SAMBA_F64; }

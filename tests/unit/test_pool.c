@@ -145,7 +145,7 @@ static void test_pool(void **state)
             }
 }
 
-static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int scatter, int64_t count, int64_t width,
+static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int scatter, int onto, int64_t count, int64_t width,
                         int64_t rows)
 {
     static const int64_t none[] = {1};
@@ -153,7 +153,7 @@ static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int 
     t->stage.kind = SAMBA_STAGE_GATHER;
     t->stage.rank = 0;
     t->stage.operand_count = 3;
-    t->stage.gather = (samba_gather){.scatter = scatter, .count = count, .width = width, .table_rows = rows};
+    t->stage.gather = (samba_gather){.scatter = scatter, .onto = onto, .count = count, .width = width, .table_rows = rows};
     int64_t table = rows * width, values = count * width;
     int where = scatter ? 0 : 1;
     for (int i = 0; i < 3; i++) {
@@ -169,7 +169,7 @@ static void naive_gather(const tile_case *t, char *memory)
 {
     const samba_gather *g = &t->stage.gather;
     int index = g->scatter ? 0 : 1, table = g->scatter ? 2 : 0, rows = g->scatter ? 1 : 2;
-    for (int64_t k = 0; g->scatter && k < g->table_rows * g->width; k++)
+    for (int64_t k = 0; g->scatter && !g->onto && k < g->table_rows * g->width; k++)
         write(t, memory, table, k, 0);
     for (int64_t i = 0; i < g->count; i++) {
         int64_t row = (int64_t)read(t, memory, index, i);
@@ -191,14 +191,15 @@ static void test_gather(void **state)
     srand(8);
     for (int s = 0; s < SAMBA_COUNT(sizes); s++)
         for (int d = 0; d < SAMBA_COUNT(floats); d++)
-            for (int kind = 0; kind < 8; kind++) {
+            for (int kind = 0; kind < 12; kind++) {
                 tile_case t;
-                bool bad = kind >= 4 && sizes[s][0] > 3;
-                gather_case(&t, floats[d], kind & 1 ? SAMBA_INT32 : SAMBA_INT64, kind >> 1 & 1, sizes[s][0], sizes[s][1],
-                            sizes[s][2]);
+                int scatter = kind % 6 / 2 > 0, onto = kind % 6 / 2 > 1; /* gather, scatter into zeros, onto the table */
+                bool bad = kind >= 6 && sizes[s][0] > 3;
+                gather_case(&t, floats[d], kind & 1 ? SAMBA_INT32 : SAMBA_INT64, scatter, onto, sizes[s][0],
+                            sizes[s][1], sizes[s][2]);
                 if (bad) {
-                    write(&t, t.memory, kind >> 1 & 1 ? 0 : 1, 2, (double)sizes[s][2]);
-                    write(&t, t.memory, kind >> 1 & 1 ? 0 : 1, 3, -1);
+                    write(&t, t.memory, scatter ? 0 : 1, 2, (double)sizes[s][2]);
+                    write(&t, t.memory, scatter ? 0 : 1, 3, -1);
                 }
                 char *want = malloc((size_t)t.bytes);
                 memcpy(want, t.memory, (size_t)t.bytes);
@@ -238,7 +239,7 @@ static void test_errors(void **state)
     t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
     case_end(&t);
-    gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, 1, 4, 4, 4);
+    gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, 1, 0, 4, 4, 4);
     fail_each_allocation(prepare_some, &t);
     t.operands[0].dtype = SAMBA_INT16;
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_DTYPE);

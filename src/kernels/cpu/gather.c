@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gather and scatter_add of rows. Gather: threads share the result's rows. scatter_add: threads share the table's rows, each
- * reading all indices and taking those of its rows, so the additions to a row have one order whatever the number of threads.
+ * Gather and scatter_add of rows. Gather: threads share the result's rows. scatter_add into zeros: threads share the table's rows, each
+ * reading all indices and taking those of its rows; onto what the table holds: threads share its columns, since a few rows may
+ * get all additions. Either way the additions to an element have one order whatever the number of threads.
  * Sums of bfloat16 and float16 round after each addition, as the table is the only place that holds them. */
 #include "kernels/kernel.h"
 #include <string.h>
@@ -36,19 +37,19 @@ static void gather_rows(const gather_state *s, int thread, int threads)
     }
 }
 
-/* table row += row, a tile at a time, in the register class of the dtype */
-static void add_row(const gather_state *s, char *d, const char *source)
+/* part of a table row += part of a row, a tile at a time, in the register class of the dtype */
+static void add_row(const gather_state *s, char *d, const char *source, int64_t width)
 {
     double x[SAMBA_TILE_CAPACITY], y[SAMBA_TILE_CAPACITY];
     samba_register_class class_ = samba_class_of(s->dtype);
     samba_map_fn *add = s->kernels->map[SAMBA_TILE_add][class_];
     size_t size = samba_dtype_size(s->dtype);
     if (s->dtype == SAMBA_FLOAT32 || s->dtype == SAMBA_FLOAT64) {
-        add(d, d, source, NULL, s->gather.width);
+        add(d, d, source, NULL, width);
         return;
     }
-    for (int64_t c = 0; c < s->gather.width; c += SAMBA_TILE_CAPACITY) {
-        int64_t n = s->gather.width - c < SAMBA_TILE_CAPACITY ? s->gather.width - c : SAMBA_TILE_CAPACITY;
+    for (int64_t c = 0; c < width; c += SAMBA_TILE_CAPACITY) {
+        int64_t n = width - c < SAMBA_TILE_CAPACITY ? width - c : SAMBA_TILE_CAPACITY;
         s->kernels->load[s->dtype](x, d + (size_t)c * size, n);
         s->kernels->load[s->dtype](y, source + (size_t)c * size, n);
         add(x, x, y, NULL, n);
@@ -65,8 +66,25 @@ static void scatter_rows(const gather_state *s, int thread, int threads)
     for (int64_t i = 0; i < g->count; i++) {
         int64_t row = index_at(s, i);
         if (row >= begin && row < end)
-            add_row(s, s->table + (size_t)row * bytes, s->rows + (size_t)i * bytes);
+            add_row(s, s->table + (size_t)row * bytes, s->rows + (size_t)i * bytes, g->width);
         else if (row < 0 || row >= g->table_rows)
+            __atomic_store_n(s->fault, s->fault_value, __ATOMIC_RELAXED);
+    }
+}
+
+#define LINE 64 /* bytes that two threads had better not share */
+
+static void add_columns(const gather_state *s, int thread, int threads)
+{
+    const samba_gather *g = &s->gather;
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), bytes = g->width * size, lines = (bytes + LINE - 1) / LINE;
+    int64_t begin = lines * thread / threads * LINE, end = lines * (thread + 1) / threads * LINE;
+    end = end < bytes ? end : bytes;
+    for (int64_t i = 0; i < g->count && begin < end; i++) {
+        int64_t row = index_at(s, i);
+        if (row >= 0 && row < g->table_rows)
+            add_row(s, s->table + row * bytes + begin, s->rows + i * bytes + begin, (end - begin) / size);
+        else
             __atomic_store_n(s->fault, s->fault_value, __ATOMIC_RELAXED);
     }
 }
@@ -75,7 +93,7 @@ static void run_gather(const void *state, char *scratch, int phase, int thread, 
 {
     const gather_state *s = state;
     (void)scratch, (void)phase;
-    (s->gather.scatter ? scatter_rows : gather_rows)(s, thread, threads);
+    (!s->gather.scatter ? gather_rows : s->gather.onto ? add_columns : scatter_rows)(s, thread, threads);
 }
 
 samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
