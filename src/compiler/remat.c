@@ -1,116 +1,311 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rematerialisation: a forward value that only the backward would keep alive is computed again there when that is cheap: a few
- * arithmetic operators on values that have memory anyway (or are small, like a row's mean). A store and a load of a tensor cost more than
- * such arithmetic inside a stage. What forward alone stores is asked of fusion itself.
+ * Rematerialisation: which forward values the backward keeps alive, and which it computes again from these. Keeping costs a load, and a
+ * store too where forward by itself would not put the value into memory (asked of fusion); computing again costs arithmetic. The cheapest
+ * choice is a minimum cut (as in Zheng et al.: "min-cut rematerialization" of AOTAutograd, PyTorch 2): a node of forward is two nodes of
+ * a network. Where the edge between them is cut it is kept, where the edge from the source is cut it is computed again, and then its inputs
+ * must be there too.
  *
- * Needs: expanded, simplified graph. Gives: copies of cheap forward nodes in phase BCKWD. Breaks nothing (no simplify after it: equal
- * nodes of two phases would fall together again). */
-#include "compiler/fuse.h"
+ *   source --(computing)--> in(v) --(keeping)--> out(v) --(never cut)--> in(w), for every w that reads v; sink, if the backward reads v
+ *
+ * With a memory budget kept bytes have a price of their own, contractions and reductions may be repeated, and the forward is cut into
+ * segments that are computed again each by itself: values that reach over a cut are kept or not, but never computed again.
+ *
+ * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD. Breaks nothing (no simplify after it: equal nodes of
+ * two phases would fall together again). */
+#include "compiler/remat.h"
+#include "compiler/mincut.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define CHAIN_LIMIT 8  /* operators a recomputed value may need */
-#define SMALL_SHARE 8  /* a value this many times smaller than the one it helps recompute is stored without a second thought */
-
-typedef struct remat {
-    const samba_graph *graph;
-    samba_fusion forward; /* of the forward phase alone */
-    int8_t *cost;         /* operators to recompute a node: 0 has memory or is free, > CHAIN_LIMIT: keep it */
-    samba_ref *copy;      /* node -> its copy in BCKWD, SAMBA_NONE */
-} remat;
+/* Costs in quarters of the time that a byte takes on its way from or to memory. */
+#define TRAFFIC 4.0
+#define ARITHMETIC 2.0       /* an operator on one element */
+#define TRANSCENDENTAL 16.0
+#define POWER 32.0
+#define FLOP 0.4             /* of a contraction */
+#define EARLY 0.5            /* how much dearer, by share, a byte is that is made first than one made last: equal layers give way one by one,
+                                and the first ones first, since memory is scarcest when the backward begins */
 
 static int64_t numel(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
+static double bytes_of(const samba_node *node) { return (double)numel(node) * (double)samba_dtype_size((samba_dtype)node->dtype); }
 
-static bool cheap(const samba_node *node)
+static bool in_forward(const samba_remat *r, samba_ref ref)
 {
-    switch (node->op) {
-    case SAMBA_OP_exp: case SAMBA_OP_log: case SAMBA_OP_tanh: case SAMBA_OP_sigmoid: case SAMBA_OP_erf: case SAMBA_OP_pow:
-    case SAMBA_OP_gelu: case SAMBA_OP_gelu_grad: case SAMBA_OP_gelu_tanh: case SAMBA_OP_gelu_tanh_grad:
-        return false;
-    default:
-        return samba_ops[node->op].class_ == SAMBA_MAP || node->op == SAMBA_OP_expand || node->op == SAMBA_OP_reshape;
-    }
+    const samba_node *node = samba_node_at(r->graph, ref);
+    return node->phase == SAMBA_FWD && samba_ops[node->op].class_ != SAMBA_LEAF && !samba_is_inline(r->graph, ref);
 }
 
-static void find_costs(remat *r)
+static bool is_alias(const samba_remat *r, samba_ref ref) { return r->forward.access[ref].base != ref; }
+
+static void find_uses(samba_remat *r)
 {
     const samba_graph *g = r->graph;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
-        samba_ref base = r->forward.access[i].base;
-        r->copy[i] = SAMBA_NONE;
-        r->cost[i] = CHAIN_LIMIT + 1;
-        if (samba_ops[node->op].class_ == SAMBA_LEAF || samba_is_inline(g, (samba_ref)i) || node->phase > SAMBA_FWD ||
-            r->forward.members[base].stored || samba_ops[samba_node_at(g, base)->op].class_ == SAMBA_LEAF) {
-            r->cost[i] = 0;
-            continue;
-        }
-        if (!cheap(node))
-            continue;
-        int cost = 1;
+        samba_op_class class_ = samba_ops[node->op].class_;
+        r->last_use[i] = i;
+        r->contractions += node->phase == SAMBA_FWD && class_ == SAMBA_CONTRACT;
         for (int k = 0; k < node->arity; k++) {
-            const samba_node *input = samba_node_at(g, node->inputs[k]);
-            bool small = numel(input) * SMALL_SHARE <= numel(node);
-            cost += small ? 0 : r->cost[node->inputs[k]];
+            samba_ref u = node->inputs[k];
+            if (node->phase > SAMBA_FWD && in_forward(r, u)) {
+                r->needed[u] = 1;
+                if (class_ != SAMBA_MAP && class_ != SAMBA_REDUCE_CLASS && class_ != SAMBA_VIEW)
+                    r->in_memory[r->forward.access[u].base] = 1;
+            } else if (node->phase == SAMBA_FWD) {
+                r->last_use[r->forward.access[u].base] = i;
+            }
         }
-        r->cost[i] = (int8_t)(cost > CHAIN_LIMIT ? CHAIN_LIMIT + 1 : cost);
     }
 }
 
-static bool worth(const remat *r, samba_ref ref) { return r->cost[ref] > 0 && r->cost[ref] <= CHAIN_LIMIT; }
-
-static samba_ref copy(samba_rewriter *rewriter, samba_ref ref)
+samba_status samba_remat_begin(samba_remat *r, samba_context *context, const samba_graph *graph)
 {
-    remat *r = rewriter->user;
-    if (r->copy[ref] != SAMBA_NONE)
-        return r->copy[ref];
-    const samba_node *node = samba_node_at(rewriter->in, ref);
-    samba_ref inputs[3];
-    if (node->arity > 3)
-        return rewriter->map[ref];
-    for (int i = 0; i < node->arity; i++)
-        inputs[i] = worth(r, node->inputs[i]) && numel(samba_node_at(rewriter->in, node->inputs[i])) * SMALL_SHARE > numel(node)
-                        ? copy(rewriter, node->inputs[i])
-                        : rewriter->map[node->inputs[i]];
+    *r = (samba_remat){.context = context, .graph = graph};
+    SAMBA_TRY(samba_fuse(graph, SAMBA_FWD, &r->forward));
+    size_t count = (size_t)graph->node_count + 1;
+    r->needed = samba_arena_alloc(&r->forward.arena, count);
+    r->in_memory = samba_arena_alloc(&r->forward.arena, count);
+    r->last_use = samba_arena_alloc(&r->forward.arena, sizeof(int64_t) * count);
+    if (!r->needed || !r->in_memory || !r->last_use) {
+        samba_remat_end(r);
+        return SAMBA_ERROR_MEMORY;
+    }
+    find_uses(r);
+    return SAMBA_OK;
+}
+
+void samba_remat_end(samba_remat *r) { samba_fusion_free(&r->forward); }
+
+/* ---- costs ---- */
+static double arithmetic(const samba_node *node)
+{
+    switch (node->op) {
+    case SAMBA_OP_exp: case SAMBA_OP_log: case SAMBA_OP_tanh: case SAMBA_OP_sigmoid: case SAMBA_OP_erf:
+    case SAMBA_OP_gelu: case SAMBA_OP_gelu_grad: case SAMBA_OP_gelu_tanh: case SAMBA_OP_gelu_tanh_grad:
+        return TRANSCENDENTAL;
+    case SAMBA_OP_pow:
+        return POWER;
+    default:
+        return ARITHMETIC;
+    }
+}
+
+static double cost_of_keeping(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(r->graph, ref);
+    double early = 1 + EARLY * (1 - (double)ref / (double)r->graph->node_count);
+    return bytes_of(node) * (TRAFFIC * (r->forward.members[ref].stored ? 1 : 2) + price->memory * early);
+}
+
+static double cost_of_computing(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(r->graph, ref), *inputs[SAMBA_MAX_ARITY] = {0};
+    double stored = r->in_memory[ref] ? bytes_of(node) : 0; /* and read again soon: half of that in cache */
+    double values = (double)numel(node), read = 0;
+    for (int k = 0; k < node->arity; k++) {
+        inputs[k] = samba_node_at(r->graph, node->inputs[k]);
+        read += bytes_of(inputs[k]);
+    }
+    switch (samba_ops[node->op].class_) {
+    case SAMBA_MAP:
+        return values * arithmetic(node) + stored;
+    case SAMBA_REDUCE_CLASS:
+        return price->memory > 0 ? (double)numel(inputs[0]) * ARITHMETIC + stored : -1;
+    case SAMBA_CONTRACT: case SAMBA_KERNEL:
+        return price->memory > 0 ? (double)samba_ops[node->op].flops(node, inputs) * FLOP + (bytes_of(node) + read) * TRAFFIC : -1;
+    default:
+        return price->memory > 0 ? bytes_of(node) * 2 * TRAFFIC : -1;
+    }
+}
+
+/* ---- segments ---- */
+
+/* Where forward is cut: near the ends of equal shares of its contractions, after the node over which the fewest bytes reach. */
+static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *cut)
+{
+    const samba_graph *g = r->graph;
+    size_t count = (size_t)g->node_count + 1;
+    double *reach = samba_calloc(r->context, sizeof(double) * count);
+    if (!reach)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < g->node_count; i++)
+        if (in_forward(r, (samba_ref)i) && !is_alias(r, (samba_ref)i)) {
+            reach[i] += bytes_of(samba_node_at(g, (samba_ref)i));
+            reach[r->last_use[i]] -= bytes_of(samba_node_at(g, (samba_ref)i));
+        }
+    for (int64_t i = 1; i < g->node_count; i++)
+        reach[i] += reach[i - 1];
+    int64_t seen = 0, best = -1, share = 0;
+    for (int64_t i = 0; i < g->node_count; i++) { /* the best place of each share of contractions, its first half aside */
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        if (node->phase != SAMBA_FWD || samba_ops[node->op].class_ == SAMBA_LEAF)
+            continue;
+        if (samba_ops[node->op].class_ == SAMBA_CONTRACT)
+            seen++;
+        int64_t now = seen * segments / (r->contractions + 1);
+        if (now != share) {
+            if (best >= 0)
+                cut[best] = 1;
+            best = -1;
+            share = now;
+        }
+        if (best < 0 || reach[i] <= reach[best])
+            best = i;
+    }
+    samba_free(r->context, reach, sizeof(double) * count);
+    return SAMBA_OK;
+}
+
+/* Does a value reach over a cut? cuts_before[i]: cuts after nodes below i. */
+static bool reaches_over(const samba_remat *r, const int32_t *cuts_before, samba_ref ref)
+{
+    return cuts_before[r->last_use[ref]] > cuts_before[ref];
+}
+
+static samba_status count_cuts(const samba_remat *r, const samba_remat_price *price, int32_t *cuts_before)
+{
+    size_t count = (size_t)r->graph->node_count + 1;
+    uint8_t *cut = samba_calloc(r->context, count);
+    if (!cut)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = price->segments > 0 ? find_cuts(r, price->segments, cut) : SAMBA_OK;
+    cuts_before[0] = 0;
+    for (size_t i = 1; i < count; i++)
+        cuts_before[i] = cuts_before[i - 1] + cut[i - 1];
+    samba_free(r->context, cut, count);
+    return status;
+}
+
+/* ---- the cut ---- */
+static int64_t capacity(double cost)
+{
+    return cost < 0 || cost >= (double)SAMBA_UNCUTTABLE ? SAMBA_UNCUTTABLE : (int64_t)cost;
+}
+
+static samba_status decide(samba_remat *r, const samba_remat_price *price, uint8_t *again)
+{
+    const samba_graph *g = r->graph;
+    int32_t count = (int32_t)g->node_count, source = 2 * count, sink = 2 * count + 1;
+    int32_t *cuts_before = samba_alloc(r->context, sizeof(int32_t) * (size_t)(count + 1));
+    uint8_t *sink_side = samba_calloc(r->context, (size_t)count * 2 + 2);
+    samba_network network;
+    samba_network_init(&network, r->context, 2 * count + 2);
+    samba_status status = cuts_before && sink_side ? count_cuts(r, price, cuts_before) : SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
+        samba_ref ref = (samba_ref)i;
+        if (!in_forward(r, ref))
+            continue;
+        bool alias = is_alias(r, ref);
+        double computing = alias ? 0 : reaches_over(r, cuts_before, ref) && price->memory > 0 ? -1 : cost_of_computing(r, price, ref);
+        samba_network_add(&network, source, 2 * i, capacity(computing));
+        samba_network_add(&network, 2 * i, 2 * i + 1, capacity(alias ? -1 : cost_of_keeping(r, price, ref)));
+        if (r->needed[i])
+            samba_network_add(&network, 2 * i + 1, sink, SAMBA_UNCUTTABLE);
+        const samba_node *node = samba_node_at(g, ref);
+        for (int k = 0; k < node->arity; k++)
+            if (in_forward(r, node->inputs[k]))
+                samba_network_add(&network, 2 * (int32_t)node->inputs[k] + 1, 2 * i, SAMBA_UNCUTTABLE);
+    }
+    if (status == SAMBA_OK)
+        status = samba_network_cut(&network, source, sink, sink_side);
+    for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
+        bool alias = is_alias(r, (samba_ref)i);
+        again[i] = in_forward(r, (samba_ref)i) && (alias ? again[samba_node_at(g, (samba_ref)i)->inputs[0]] : sink_side[2 * i]);
+        if (again[i] && !alias)
+            r->repeated += cost_of_computing(r, price, (samba_ref)i);
+    }
+    samba_network_free(&network);
+    if (cuts_before)
+        samba_free(r->context, cuts_before, sizeof(int32_t) * (size_t)(count + 1));
+    if (sink_side)
+        samba_free(r->context, sink_side, (size_t)count * 2 + 2);
+    return status;
+}
+
+/* ---- copying ---- */
+typedef struct copying {
+    const uint8_t *again;
+    samba_ref *copy;    /* node -> its copy in BCKWD, SAMBA_NONE */
+    samba_ref *pending; /* nodes to copy for one that is wanted */
+} copying;
+
+static int by_index(const void *a, const void *b) { return *(const samba_ref *)a < *(const samba_ref *)b ? -1 : 1; }
+
+/* Copies a node, after all that it is made of. */
+static samba_ref copy(samba_rewriter *rewriter, samba_ref wanted)
+{
+    copying *c = rewriter->user;
+    const samba_graph *in = rewriter->in;
+    int64_t count = 0;
+    if (c->copy[wanted] != SAMBA_NONE)
+        return c->copy[wanted];
+    c->pending[count++] = wanted;
+    c->copy[wanted] = wanted; /* for now: it is on the list */
+    for (int64_t at = 0; at < count; at++) {
+        const samba_node *node = samba_node_at(in, c->pending[at]);
+        for (int k = 0; k < node->arity; k++)
+            if (c->again[node->inputs[k]] && c->copy[node->inputs[k]] == SAMBA_NONE) {
+                c->copy[node->inputs[k]] = node->inputs[k];
+                c->pending[count++] = node->inputs[k];
+            }
+    }
+    qsort(c->pending, (size_t)count, sizeof(samba_ref), by_index);
+    samba_phase phase = rewriter->out->phase;
     rewriter->out->phase = SAMBA_BCKWD;
-    rewriter->out->recompute = true;
-    r->copy[ref] = samba_emit(rewriter->out, (samba_op)node->op, node->arity, inputs, node->attrs);
-    return r->copy[ref];
+    for (int64_t i = 0; i < count; i++) {
+        const samba_node *node = samba_node_at(in, c->pending[i]);
+        samba_ref inputs[SAMBA_MAX_ARITY];
+        for (int k = 0; k < node->arity; k++)
+            inputs[k] = c->again[node->inputs[k]] ? c->copy[node->inputs[k]] : rewriter->map[node->inputs[k]];
+        c->copy[c->pending[i]] = samba_rewrite_copy(rewriter, c->pending[i], inputs);
+    }
+    rewriter->out->phase = phase;
+    return c->copy[wanted];
 }
 
 static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
-    remat *r = rewriter->user;
+    copying *c = rewriter->user;
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    bool any = false;
-    for (int i = 0; i < node->arity && node->phase > SAMBA_FWD; i++)
-        any = any || worth(r, node->inputs[i]);
-    if (!any || node->arity > 3)
-        return samba_rewrite_copy(rewriter, ref, inputs);
-    samba_ref changed[3];
-    samba_phase phase = rewriter->out->phase;
-    for (int i = 0; i < node->arity; i++)
-        changed[i] = worth(r, node->inputs[i]) ? copy(rewriter, node->inputs[i]) : inputs[i];
-    rewriter->out->phase = phase;
+    samba_ref changed[SAMBA_MAX_ARITY];
+    for (int k = 0; k < node->arity; k++)
+        changed[k] = node->phase > SAMBA_FWD && c->again[node->inputs[k]] ? copy(rewriter, node->inputs[k]) : inputs[k];
     return samba_rewrite_copy(rewriter, ref, changed);
+}
+
+samba_status samba_remat_rewrite(samba_remat *r, const samba_remat_price *price, samba_graph **graph)
+{
+    size_t count = (size_t)r->graph->node_count + 1;
+    uint8_t *again = samba_calloc(r->context, count);
+    samba_ref *refs = samba_alloc(r->context, 2 * sizeof(samba_ref) * count);
+    samba_status status = again && refs ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    r->repeated = 0;
+    if (status == SAMBA_OK)
+        status = decide(r, price, again);
+    if (status == SAMBA_OK) {
+        copying c = {again, refs, refs + count};
+        for (size_t i = 0; i < count; i++)
+            refs[i] = SAMBA_NONE;
+        status = samba_graph_rewrite(r->graph, rewrite, &c, graph);
+    }
+    if (again)
+        samba_free(r->context, again, count);
+    if (refs)
+        samba_free(r->context, refs, 2 * sizeof(samba_ref) * count);
+    return status;
 }
 
 samba_status samba_pass_remat(samba_compiler *c)
 {
-    remat r = {.graph = c->graph};
+    samba_remat r;
+    samba_graph *out = NULL;
     if (c->options->inference)
         return SAMBA_OK;
-    SAMBA_TRY(samba_fuse(c->graph, SAMBA_FWD, &r.forward));
-    r.cost = samba_arena_alloc(&r.forward.arena, (size_t)c->graph->node_count + 1);
-    r.copy = samba_arena_alloc(&r.forward.arena, sizeof(samba_ref) * (size_t)(c->graph->node_count + 1));
-    samba_graph *out = NULL;
-    samba_status status = SAMBA_ERROR_MEMORY;
-    if (r.cost && r.copy) {
-        find_costs(&r);
-        status = samba_graph_rewrite(c->graph, rewrite, &r, &out);
-    }
-    samba_fusion_free(&r.forward);
+    SAMBA_TRY(samba_remat_begin(&r, c->context, c->graph));
+    samba_status status = samba_remat_rewrite(&r, &(samba_remat_price){0, 0}, &out);
+    samba_remat_end(&r);
     if (status == SAMBA_OK)
         samba_compiler_take_graph(c, out);
     return status;

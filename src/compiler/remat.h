@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between remat.c, which decides what the backward computes again at a given price of memory, and budget.c, which looks for the price. */
+#ifndef SAMBA_REMAT_H
+#define SAMBA_REMAT_H
+
+#include "compiler/fuse.h"
+
+typedef struct samba_remat_price {
+    double memory;    /* of a byte that is kept from forward to backward, beside the time its traffic takes; 0: contractions, reductions
+                         and kernels are never repeated */
+    int64_t segments; /* forward is cut into so many, and values that reach over a cut are never computed again; 0: into none */
+} samba_remat_price;
+
+typedef struct samba_remat {
+    samba_context *context;
+    const samba_graph *graph;
+    samba_fusion forward;  /* of the forward phase alone */
+    uint8_t *needed;       /* per node, of FWD: a later phase reads it */
+    uint8_t *in_memory;    /* per node, of FWD: a later phase reads it in a stage that needs it in memory */
+    int64_t *last_use;     /* per node of FWD that has memory or a register: the last node of FWD that reads it, itself at least */
+    int64_t contractions;  /* of FWD */
+    double repeated;       /* what the last rewriting computes again, in the units of prices */
+} samba_remat;
+
+samba_status samba_remat_begin(samba_remat *remat, samba_context *context, const samba_graph *graph);
+void samba_remat_end(samba_remat *remat);
+/* A new graph, in which BCKWD computes again what that makes cheaper. */
+samba_status samba_remat_rewrite(samba_remat *remat, const samba_remat_price *price, samba_graph **graph);
+
+/* budget.c: the graph that fits options->memory_budget with the least repeated work. */
+samba_status samba_remat_fit(samba_compiler *compiler, samba_remat *remat, samba_graph **graph);
+
+#endif
