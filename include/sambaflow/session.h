@@ -94,6 +94,7 @@ typedef struct samba_section_info {
     const char *type; /* "FWD" ... */
     int stage_count;
     int64_t flops, bytes;
+    const char *redone_by; /* a section type that computes the same again: runs of both leave this section out; NULL: none */
 } samba_section_info;
 SAMBA_API int samba_session_section_count(const samba_session *session);
 SAMBA_API samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info);

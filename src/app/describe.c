@@ -47,7 +47,8 @@ samba_status samba_describe_sections(samba_context *context, const samba_plan *p
     for (int i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
         char flops[SAMBA_CELL], bytes[SAMBA_CELL];
-        samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t", section->id, word(samba_section_type_names, 6, section->phase), section->stage_count,
+        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t", section->id, word(samba_section_type_names, 6, section->phase),
+                        section->redone_by > 0 ? " alone" : "", section->stage_count,
                         samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes));
         for (int k = 0; stages && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
@@ -89,6 +90,8 @@ static json_t *section_json(const samba_plan *plan, const samba_plan_section *se
 {
     json_t *object = json_pack("{s:i, s:s, s:i, s:I, s:I}", "id", section->id, "type", word(samba_section_type_names, 6, section->phase),
                                "stage_count", section->stage_count, "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes);
+    if (section->redone_by > 0)
+        json_object_set_new(object, "redone_by", json_string(word(samba_section_type_names, 6, section->redone_by)));
     if (!stages)
         return object;
     json_t *list = json_array();
@@ -120,6 +123,8 @@ json_t *samba_describe_json(const samba_plan *plan, bool stages)
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->graph_hash);
     json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array(), *calls = json_array();
+    int64_t flops, bytes;
+    samba_plan_work(plan, &flops, &bytes);
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++)
         json_object_set_new(memory, memory_parts[i].name, json_integer(memory_part(&plan->memory, i)));
     for (int i = 0; i < plan->section_count; i++)
@@ -130,7 +135,8 @@ json_t *samba_describe_json(const samba_plan *plan, bool stages)
         json_array_append_new(argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
     for (int i = 0; i < plan->call_count; i++)
         json_array_append_new(calls, json_integer(plan->calls[i]));
-    return json_pack("{s:s, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", plan->inference,
-                     "grad_accumulation_steps", plan->grad_accumulation_steps, "memory_bytes", memory, "sections", sections, "tensors", tensors,
+    return json_pack("{s:s, s:s, s:b, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", plan->inference,
+                     "grad_accumulation_steps", plan->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
+                     "memory_bytes", memory, "sections", sections, "tensors", tensors,
                      "hyperparameters", argins, "schedule", calls);
 }

@@ -66,6 +66,8 @@ static samba_status count_work(const samba_session *session, const samba_measure
         SAMBA_TRY(samba_session_section_info(session, i, &section));
         if (options->inference && strcmp(section.type, forward[0]) != 0)
             continue;
+        if (!options->inference && section.redone_by)
+            continue;
         bool each = strcmp(section.type, "FWD") == 0 || strcmp(section.type, "BCKWD") == 0;
         performance->flops += section.flops * (each ? runs_of(options) : 1);
         performance->bytes += section.bytes * (each ? runs_of(options) : 1);
@@ -174,10 +176,10 @@ samba_status samba_measure_sections(samba_context *context, samba_session *sessi
     for (int i = 0; status == SAMBA_OK && i < count; i++) {
         times[i].median_ms = median_of(all + i * iterations, iterations);
         times[i].best_ms = all[i * iterations];
-        total += times[i].median_ms;
+        total += times[i].section.redone_by ? 0 : times[i].median_ms;
     }
     samba_free(context, all, (size_t)cells);
     for (int i = 0; status == SAMBA_OK && i < count; i++)
-        times[i].share = total > 0 ? times[i].median_ms / total : 0;
+        times[i].share = total > 0 && !times[i].section.redone_by ? times[i].median_ms / total : 0;
     return status;
 }

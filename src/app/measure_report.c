@@ -64,11 +64,12 @@ static samba_status print_sections(samba_context *context, const samba_session *
     for (int i = 0; i < count; i++) {
         const samba_section_time *t = &times[i];
         char median[SAMBA_CELL], best[SAMBA_CELL], work[SAMBA_CELL], moved[SAMBA_CELL];
-        samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%.1f %%", t->section.id, t->section.type, t->section.stage_count,
+        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s\t%.1f %%", t->section.id, t->section.type, t->section.redone_by ? " alone" : "",
+                        t->section.stage_count,
                         samba_text_ms(median, t->median_ms), samba_text_ms(best, t->best_ms),
                         samba_text_decimal(work, per_second(t->section.flops, t->median_ms), "FLOP/s"),
                         samba_text_decimal(moved, per_second(t->section.bytes, t->median_ms), "B/s"), 100 * t->share);
-        total += t->median_ms;
+        total += t->section.redone_by ? 0 : t->median_ms; /* a step leaves it out */
     }
     char text[SAMBA_CELL];
     samba_table_row(&table, "\tall\t\t%s\t\t\t\t", samba_text_ms(text, total));

@@ -5,11 +5,8 @@
 
 static samba_status print(samba_context *context, const samba_plan *plan, const samba_cli_arguments *arguments)
 {
-    int64_t flops = 0, bytes = 0;
-    for (int i = 0; i < plan->section_count; i++) {
-        flops += plan->sections[i].flops;
-        bytes += plan->sections[i].bytes;
-    }
+    int64_t flops, bytes;
+    samba_plan_work(plan, &flops, &bytes);
     char work[SAMBA_CELL], moved[SAMBA_CELL];
     printf("graph      %s (%s)\n", plan->name, plan->inference ? "inference" : "training");
     if (plan->grad_accumulation_steps > 1)

@@ -141,6 +141,7 @@ static void release(samba_compiler *c)
     samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->call_capacity);
     samba_free(x, c->persistent, (size_t)c->persistent_capacity);
     samba_free(x, c->stage_phase, sizeof(samba_phase) * (size_t)c->stage_phase_capacity);
+    samba_free(x, c->stage_redone, (size_t)c->stage_redone_capacity);
     samba_free(x, c->extra_stores, sizeof(samba_extra_store) * (size_t)c->extra_store_capacity);
     samba_free(x, c->uses.touched, sizeof(int32_t) * (size_t)c->uses.touched_capacity);
     samba_free(x, c->copies, sizeof(samba_copy) * (size_t)c->copy_capacity);

@@ -33,6 +33,7 @@ typedef enum samba_member_role {
 typedef struct samba_group {
     samba_group_kind kind;
     samba_phase phase;
+    bool redone; /* of FWD, and left out where BCKWD follows (redone.c): runs after the rest of its phase */
     int rank; /* domain */
     int64_t domain[SAMBA_MAX_RANK];
     int cols; /* trailing domain dims that a row reduction runs over; 0: none does */
@@ -62,6 +63,10 @@ typedef struct samba_fusion {
     int64_t order_count;
 } samba_fusion;
 
+/* redone.c */
+samba_status samba_fusion_find_redone(samba_fusion *fusion);
+bool samba_is_delivered_again(const samba_graph *graph, const samba_sink *sink);
+
 /* fuse.c: forms groups over nodes of phases up to `last` (later ones are ignored: remat asks what forward alone stores). */
 samba_status samba_fuse(const samba_graph *graph, samba_phase last, samba_fusion *fusion);
 void samba_fusion_free(samba_fusion *fusion);
@@ -89,6 +94,7 @@ typedef struct samba_copy { /* a sink that needs a stage of its own: value (any 
     samba_ref value;
     int32_t buffer;
     samba_phase phase;
+    bool redone; /* as a group's */
 } samba_copy;
 
 typedef struct samba_uses { /* inplace.c: positions are those of groups, and of copies at the end of a phase, in the order they run */
@@ -122,6 +128,9 @@ typedef struct samba_compiler {
     uint8_t *persistent; /* per buffer: never shares memory */
     int64_t persistent_capacity;
     samba_phase *stage_phase; /* per stage */
+    uint8_t *stage_redone;    /* per stage, as its group's */
+    int64_t stage_redone_capacity;
+    bool redone; /* while lowering: given to new stages */
     int64_t stage_phase_capacity;
 } samba_compiler;
 

@@ -342,7 +342,7 @@ void samba_fusion_free(samba_fusion *f)
     *f = (samba_fusion){0};
 }
 
-/* By phase, then as soon as everything before has run, lowest first member first: close to the order the model was written in. */
+/* By phase, what is redone last, then as soon as everything before has run, lowest first member first: close to the order the model was written in. */
 samba_status samba_fusion_schedule(samba_fusion *f)
 {
     int64_t count = f->group_count;
@@ -358,7 +358,8 @@ samba_status samba_fusion_schedule(samba_fusion *f)
         int64_t k = live++;
         for (; k > 0; k--) {
             const samba_group *a = &f->groups[sorted[k - 1]], *b = &f->groups[i];
-            if (a->phase < b->phase || (a->phase == b->phase && a->members[0] <= b->members[0]))
+            int by_part = a->phase != b->phase ? (a->phase < b->phase ? -1 : 1) : (int)a->redone - (int)b->redone;
+            if (by_part < 0 || (by_part == 0 && a->members[0] <= b->members[0]))
                 break;
             sorted[k] = sorted[k - 1];
         }
@@ -390,5 +391,6 @@ samba_status samba_fusion_schedule(samba_fusion *f)
 
 samba_status samba_pass_fuse(samba_compiler *compiler)
 {
-    return samba_fuse(compiler->graph, SAMBA_OPT, &compiler->fusion);
+    SAMBA_TRY(samba_fuse(compiler->graph, SAMBA_OPT, &compiler->fusion));
+    return samba_fusion_find_redone(&compiler->fusion);
 }

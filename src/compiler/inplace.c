@@ -66,16 +66,18 @@ samba_status samba_uses_find(samba_compiler *c)
         u->same[b] = b;
     }
     int64_t at = 0;
-    for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++) {
-        for (; at < f->order_count && f->groups[f->order[at]].phase == (samba_phase)phase; at++) {
-            u->phase[u->position] = (samba_phase)phase;
+    for (int part = 0; part < 2 * SAMBA_PHASE_COUNT; part++) { /* as lower.c */
+        samba_phase phase = (samba_phase)(part / 2);
+        bool redone = part % 2 != 0;
+        for (; at < f->order_count && f->groups[f->order[at]].phase == phase && f->groups[f->order[at]].redone == redone; at++) {
+            u->phase[u->position] = phase;
             SAMBA_TRY(add_group(c, f->order[at]));
             u->begin[++u->position] = u->touched_count;
         }
         for (int64_t i = 0; i < c->copy_count; i++) {
-            if (c->copies[i].phase != (samba_phase)phase)
+            if (c->copies[i].phase != phase || c->copies[i].redone != redone)
                 continue;
-            u->phase[u->position] = (samba_phase)phase;
+            u->phase[u->position] = phase;
             SAMBA_TRY(add_use(c, c->buffer_of[f->access[c->copies[i].value].base]));
             SAMBA_TRY(add_use(c, c->copies[i].buffer));
             u->begin[++u->position] = u->touched_count;

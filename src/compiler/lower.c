@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups to stages, in the order fusion found; after the last group of a phase come the copies that its sinks still need. Each kind of group
+ * Groups to stages, in the order fusion found; after the last group of a phase (of what is redone, and of the rest) come the copies that its sinks still need. Each kind of group
  * has a file of its own: lower_tile.c, lower_contract.c, lower_kernel.c, lower_move.c.
  *
  * Needs: groups in order, buffers. Gives: stages with their phases. Breaks nothing. */
@@ -15,7 +15,9 @@ samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_st
     samba_plan *plan = &c->plan;
     SAMBA_TRY(samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->stage_capacity, plan->stage_count + 1));
     SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_phase, sizeof(samba_phase), &c->stage_phase_capacity, plan->stage_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_redone, 1, &c->stage_redone_capacity, plan->stage_count + 1));
     c->stage_phase[plan->stage_count] = phase;
+    c->stage_redone[plan->stage_count] = c->redone;
     *stage = &plan->stages[plan->stage_count++];
     memset(*stage, 0, sizeof **stage);
     return SAMBA_OK;
@@ -69,11 +71,13 @@ samba_status samba_pass_lower(samba_compiler *c)
     samba_fusion *f = &c->fusion;
     int64_t at = 0;
     SAMBA_TRY(samba_uses_find(c));
-    for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++) {
-        for (; at < f->order_count && f->groups[f->order[at]].phase == (samba_phase)phase; at++, c->uses.position++)
+    for (int part = 0; part < 2 * SAMBA_PHASE_COUNT; part++) {
+        samba_phase phase = (samba_phase)(part / 2);
+        c->redone = part % 2 != 0;
+        for (; at < f->order_count && f->groups[f->order[at]].phase == phase && f->groups[f->order[at]].redone == c->redone; at++, c->uses.position++)
             SAMBA_TRY(lower_group(c, f->order[at]));
         for (int64_t i = 0; i < c->copy_count; i++)
-            if (c->copies[i].phase == (samba_phase)phase) {
+            if (c->copies[i].phase == phase && c->copies[i].redone == c->redone) {
                 SAMBA_TRY(samba_lower_copy(c, &c->copies[i]));
                 c->uses.position++;
             }

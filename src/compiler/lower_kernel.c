@@ -20,7 +20,7 @@ static samba_status contiguous(samba_compiler *c, samba_ref ref, samba_phase pha
         return SAMBA_OK;
     SAMBA_TRY(samba_plan_add_buffer(c, numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype), false, &operand->buffer));
     operand->offset = 0;
-    return samba_lower_copy(c, &(samba_copy){ref, operand->buffer, phase});
+    return samba_lower_copy(c, &(samba_copy){.value = ref, .buffer = operand->buffer, .phase = phase});
 }
 
 static samba_status add(samba_compiler *c, const samba_group *group, samba_stage_kind kind, int count, const samba_ref *inputs, samba_stage **stage)

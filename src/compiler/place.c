@@ -125,10 +125,11 @@ static bool in_place(samba_compiler *c, samba_ref leaf, int32_t writer)
     return true;
 }
 
-static samba_status add_copy(samba_compiler *c, samba_ref value, int32_t buffer, samba_phase phase)
+static samba_status add_copy(samba_compiler *c, const samba_sink *sink, int32_t buffer)
 {
+    samba_ref value = sink->value;
     SAMBA_TRY(samba_grow(c->context, (void **)&c->copies, sizeof(samba_copy), &c->copy_capacity, c->copy_count + 1));
-    c->copies[c->copy_count++] = (samba_copy){value, buffer, phase};
+    c->copies[c->copy_count++] = (samba_copy){value, buffer, sink->phase, samba_is_delivered_again(c->graph, sink)};
     samba_ref base = c->fusion.access[value].base;
     const samba_node *node = samba_node_at(c->graph, base);
     if (c->buffer_of[base] >= 0 || node->op == SAMBA_OP_constant)
@@ -157,7 +158,7 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
         c->extra_stores[c->extra_store_count++] = (samba_extra_store){base, target};
         return SAMBA_OK;
     }
-    return add_copy(c, sink->value, target, sink->phase);
+    return add_copy(c, sink, target);
 }
 
 /* Indices that come straight from an input are checked before they reach the device. */

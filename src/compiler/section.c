@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages to sections, one a phase, and the schedule that calls them in order. A call's id is its position in the schedule.
+ * Stages to sections, one a phase, or two where BCKWD computes a part of FWD again (redone.c), and the schedule that calls them in order. A call's id is its position in the schedule.
  *
  * Needs: stages in order of phase. Gives: sections and calls. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -11,12 +11,14 @@ samba_status samba_pass_section(samba_compiler *c)
     for (int32_t s = 0; s < plan->stage_count;) {
         int32_t first = s;
         samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->stage_phase[s], .first_stage = s};
-        for (; s < plan->stage_count && c->stage_phase[s] == c->stage_phase[first]; s++) {
+        bool redone = c->stage_redone[s];
+        section.redone_by = redone ? SAMBA_BCKWD : 0;
+        for (; s < plan->stage_count && c->stage_phase[s] == c->stage_phase[first] && c->stage_redone[s] == redone; s++) {
             section.flops += plan->stages[s].flops;
             section.bytes += plan->stages[s].bytes;
         }
         section.stage_count = s - first;
-        section.name = samba_arena_strdup(&plan->arena, samba_phase_names[section.phase]);
+        section.name = samba_arena_strdup(&plan->arena, redone ? "FWD, left out where BCKWD follows" : samba_phase_names[section.phase]);
         if (!section.name)
             return SAMBA_ERROR_MEMORY;
         SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->section_capacity, plan->section_count + 1));

@@ -166,6 +166,12 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
             return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages from %d on, but the next of %d stages is %d", i,
                               section->stage_count, section->first_stage, plan->stage_count, next);
         next += section->stage_count;
+        bool later = section->redone_by == 0;
+        for (int32_t k = i + 1; k < plan->section_count && !later; k++)
+            later = plan->sections[k].phase == section->redone_by && section->redone_by > section->phase;
+        if (!later)
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: redone by phase %d, but no section of that phase comes after it", i,
+                              section->redone_by);
     }
     if (next != plan->stage_count)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "%d of %d stages belong to no section", plan->stage_count - next,

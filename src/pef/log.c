@@ -129,13 +129,8 @@ static void add_schedule(const samba_plan *plan, samba_text *text)
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text)
 {
     (void)context;
-    int64_t flops = 0, bytes = 0;
-    for (int32_t i = 0; i < plan->call_count; i++) { /* of files anyone may have written: sums may not overflow */
-        if (!samba_add_checked(flops, plan->sections[plan->calls[i]].flops, &flops))
-            flops = INT64_MAX;
-        if (!samba_add_checked(bytes, plan->sections[plan->calls[i]].bytes, &bytes))
-            bytes = INT64_MAX;
-    }
+    int64_t flops, bytes;
+    samba_plan_work(plan, &flops, &bytes);
     char flops_text[AMOUNT_SIZE], bytes_text[AMOUNT_SIZE];
     samba_text_add(text, "graph       %s%s\n", plan->name, plan->inference ? " (inference)" : "");
     samba_text_add(text, "hash        %016llx\n", (unsigned long long)plan->graph_hash);

@@ -34,3 +34,20 @@ uint64_t samba_pef_tile_signature(uint32_t count)
         signature = samba_hash(rows[i], strlen(rows[i]), signature);
     return signature;
 }
+
+void samba_plan_work(const samba_plan *plan, int64_t *flops, int64_t *bytes)
+{
+    *flops = *bytes = 0;
+    for (int32_t i = 0; i < plan->call_count; i++) { /* of files anyone may have written: sums may not overflow */
+        const samba_plan_section *section = &plan->sections[plan->calls[i]];
+        bool left_out = false;
+        for (int32_t k = i + 1; k < plan->call_count && section->redone_by > 0; k++)
+            left_out = left_out || plan->sections[plan->calls[k]].phase == section->redone_by;
+        if (left_out)
+            continue;
+        if (!samba_add_checked(*flops, section->flops, flops))
+            *flops = INT64_MAX;
+        if (!samba_add_checked(*bytes, section->bytes, bytes))
+            *bytes = INT64_MAX;
+    }
+}

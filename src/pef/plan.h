@@ -46,6 +46,7 @@ typedef struct samba_plan_section {
     char *name;
     int32_t first_stage, stage_count;
     int64_t flops, bytes;
+    int32_t redone_by; /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
 } samba_plan_section;
 
 typedef struct samba_plan {
@@ -68,6 +69,8 @@ typedef struct samba_plan {
 
 void samba_plan_init(samba_plan *plan, samba_context *context);
 void samba_plan_free(samba_plan *plan);
+/* FLOPs and bytes of one run of the schedule, without what it leaves out; at most INT64_MAX. */
+void samba_plan_work(const samba_plan *plan, int64_t *flops, int64_t *bytes);
 
 /* pef/check.c: every index, offset, size, shape, register, class and reachable element is inside what it points into; sections cover
  * stages once and in order; names are unique. FORMAT names the first broken thing. Read runs it; the compiler runs it before writing. */

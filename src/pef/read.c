@@ -324,7 +324,8 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
                                                .first_stage = s->first_stage,
                                                .stage_count = s->stage_count,
                                                .flops = s->flops,
-                                               .bytes = s->bytes};
+                                               .bytes = s->bytes,
+                                               .redone_by = s->redone_by};
         SAMBA_TRY(take_text(in, s->name, &to->sections[i].name));
     }
     for (int32_t i = 0; i < to->tensor_count; i++)

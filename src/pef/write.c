@@ -254,6 +254,7 @@ static void fill_section(const samba_plan_section *from, Samba__Pef__Section *to
     to->stage_count = from->stage_count;
     to->flops = from->flops;
     to->bytes = from->bytes;
+    to->redone_by = from->redone_by;
 }
 
 static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba__Pef__Plan *message)

@@ -142,7 +142,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
     SAMBA_TRY(samba_select(session, options, &selection));
     SAMBA_TRY(move_in(session, options));
     SAMBA_TRY(run_sections(session, &selection, options->train));
-    if (selection.forward)
+    if (selection.forward || selection.backward) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
     return move_out(session, options);
 }

@@ -37,7 +37,7 @@ struct samba_session {
     int threads;
     samba_argin_state *argins; /* per argin of the plan */
     int32_t *list;             /* room for the sections of a run: call_count */
-    int64_t *consumed;         /* per section: forwards before its last run, if it is of BCKWD */
+    int64_t *consumed;         /* per section: forwards before its last run, if it is of BCKWD or goes on from FWD */
     int64_t *consumed_next;    /* the same after the run being checked */
     const char **candidates;   /* room for names, for "did you mean" */
     samba_loss_state *losses;

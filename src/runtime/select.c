@@ -4,7 +4,8 @@
  * now is the moment for them.
  *
  * With gradient accumulation over N micro-batches the whole schedule leaves out ZEROGRAD but in the first of them, and GRADNORM,
- * REDUCE and OPT but in the last. Types and ids run exactly what they say; types in the schedule's order.
+ * REDUCE and OPT but in the last. Types and ids run exactly what they say; types in the schedule's order. But a section that a later one
+ * of the run computes again (redone_by) is left out, unless ids name it.
  *
  * A backward section needs the activations of a forward run, and memory planning lets it overwrite them: each may run once for a
  * forward run. So the session counts forward sections, and remembers the count at which each backward section ran last. */
@@ -70,6 +71,21 @@ static samba_status select_ids(const samba_session *session, const samba_run_opt
     return SAMBA_OK;
 }
 
+/* A run of both sections leaves out what the later one computes again. It counts as run: what it gives is there afterwards. */
+static void leave_out_redone(samba_session *session, samba_selection *selection)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < selection->count; i++) {
+        int32_t by = session->plan.sections[session->list[i]].redone_by;
+        bool redone = false;
+        for (int32_t k = i + 1; k < selection->count && by > 0; k++)
+            redone = redone || phase_of(session, session->list[k]) == by;
+        if (!redone)
+            session->list[kept++] = session->list[i];
+    }
+    selection->count = kept;
+}
+
 static void select_schedule(const samba_session *session, samba_selection *selection)
 {
     const samba_plan *plan = &session->plan;
@@ -84,19 +100,37 @@ static void select_schedule(const samba_session *session, samba_selection *selec
 }
 
 /* ---- whether it can be now ---- */
+
+/* The rest of FWD works on what the beginning has left, once, as BCKWD does. */
+static samba_status check_continues(const samba_session *session, const samba_selection *selection, int32_t section)
+{
+    bool used = session->consumed_next[section] == selection->forwards;
+    for (int32_t i = 0; i < session->plan.section_count; i++)
+        used = used || (phase_of(session, i) == BCKWD && session->consumed_next[i] == selection->forwards);
+    return used ? samba_fail(session->context, SAMBA_ERROR_STATE,
+                             "section %d (FWD) goes on from the FWD sections before it, and %s: run them before it", section,
+                             selection->forwards == 0 ? "there was no run of them yet" : "what the last run of them left is used up")
+                : SAMBA_OK;
+}
+
 static samba_status check_order(const samba_session *session, samba_selection *selection)
 {
     const samba_plan *plan = &session->plan;
     bool can_forward = false, can_backward = false, backward_done = session->backward_done;
+    bool begins = false; /* some section of FWD comes before those that BCKWD computes again */
     for (int32_t i = 0; i < plan->section_count; i++) {
         can_forward |= phase_of(session, i) == FWD;
+        begins |= phase_of(session, i) == FWD && plan->sections[i].redone_by == 0;
         can_backward |= phase_of(session, i) == BCKWD;
     }
     if (plan->section_count > 0)
         memcpy(session->consumed_next, session->consumed, (size_t)plan->section_count * sizeof *session->consumed);
     for (int32_t i = 0; i < selection->count; i++) {
         int32_t section = selection->sections[i], phase = phase_of(session, section);
-        if (phase == FWD) {
+        if (phase == FWD && plan->sections[section].redone_by > 0 && begins) {
+            SAMBA_TRY(check_continues(session, selection, section));
+            session->consumed_next[section] = selection->forwards;
+        } else if (phase == FWD) {
             selection->forwards++;
             selection->forward = true;
         } else if (phase == BCKWD) {
@@ -132,5 +166,8 @@ samba_status samba_select(samba_session *session, const samba_run_options *optio
         SAMBA_TRY(select_ids(session, options, selection));
     else
         select_schedule(session, selection);
-    return check_order(session, selection);
+    SAMBA_TRY(check_order(session, selection));
+    if (options->section_id_count == 0)
+        leave_out_redone(session, selection);
+    return SAMBA_OK;
 }

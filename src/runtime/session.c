@@ -168,7 +168,7 @@ samba_status samba_session_section_info(const samba_session *session, int index,
                           session->plan.section_count);
     const samba_plan_section *section = &session->plan.sections[index];
     *info = (samba_section_info){section->id, samba_section_type_names[section->phase], section->stage_count, section->flops,
-                                 section->bytes};
+                                 section->bytes, section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL};
     return SAMBA_OK;
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups of FWD that a run of FWD and BCKWD can leave out: they serve only outputs that BCKWD delivers again (chunk.c). They run after the
+ * rest of FWD, and become a section of their own.
+ *
+ * Needs: groups. Gives: group->redone. Breaks nothing. */
+#include "compiler/fuse.h"
+
+#include <string.h>
+
+bool samba_is_delivered_again(const samba_graph *g, const samba_sink *sink)
+{
+    if (sink->kind != SAMBA_SINK_OUTPUT && sink->kind != SAMBA_SINK_LOSS)
+        return false;
+    for (int64_t i = 0; i < g->sink_count; i++)
+        if (g->sinks[i].kind == SAMBA_SINK_AGAIN && g->sinks[i].name == sink->name)
+            return true;
+    return false;
+}
+
+/* What anything else depends on. */
+static void mark_kept(const samba_graph *g, uint8_t *kept)
+{
+    for (int64_t i = 0; i < g->sink_count; i++)
+        if (!samba_is_delivered_again(g, &g->sinks[i]))
+            kept[g->sinks[i].value] = 1;
+    for (int64_t i = g->node_count - 1; i >= 0; i--)
+        for (int k = 0; k < g->nodes[i].arity && kept[i]; k++)
+            kept[g->nodes[i].inputs[k]] = 1;
+}
+
+samba_status samba_fusion_find_redone(samba_fusion *f)
+{
+    const samba_graph *g = f->graph;
+    bool any = false;
+    for (int64_t i = 0; i < g->sink_count && !any; i++)
+        any = g->sinks[i].kind == SAMBA_SINK_AGAIN;
+    if (!any)
+        return SAMBA_OK;
+    uint8_t *kept = samba_arena_alloc(&f->arena, (size_t)g->node_count + 1);
+    if (!kept)
+        return SAMBA_ERROR_MEMORY;
+    memset(kept, 0, (size_t)g->node_count + 1);
+    mark_kept(g, kept);
+    for (int64_t k = 0; k < f->group_count; k++) {
+        samba_group *group = &f->groups[k];
+        group->redone = group->phase == SAMBA_FWD && group->member_count > 0;
+        for (int64_t m = 0; m < group->member_count; m++)
+            group->redone = group->redone && !kept[group->members[m]];
+    }
+    for (int64_t k = 0; k < f->group_count; k++) /* a kept group may hold what only outputs need: what that waits for stays too */
+        for (int64_t i = 0; i < f->group_count && !f->groups[k].redone; i++)
+            if (f->groups[k].member_count > 0 && samba_bit(f->groups[k].before, i))
+                f->groups[i].redone = false;
+    return SAMBA_OK;
+}
