@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rules that make a graph smaller without changing a value: operations with neutral constants, double negations, views of views,
- * views that change nothing. Each rule is a few lines and looks at one node and its inputs only; hash-consing does the rest (equal
- * subexpressions), and copying only what sinks reach does away with dead nodes.
+ * views that change nothing, elementwise work that is less on the small side of pooling. Each rule is a few lines and looks at one
+ * node and its inputs only; hash-consing does the rest (equal subexpressions), and copying only what sinks reach does away with
+ * dead nodes.
  *
  * x*0 and x-x stay: they are NaN for some x.
  * Needs: nothing. Gives: fewer nodes. Breaks nothing. */
@@ -137,6 +138,51 @@ static samba_ref rows_added(samba_rewriter *rewriter, const samba_node *node, co
     return SAMBA_NONE;
 }
 
+static bool is_zero(const samba_graph *g, samba_ref ref)
+{
+    double value;
+    return number(g, ref, &value) && value == 0;
+}
+
+/* relu then max_pool2d, backwards: what the mask of relu lets through of the pool's gradient. An element has a gradient where it is
+ * the greatest of a window, so it is the pooled value: masking the pooled gradient by that does the same to fewer elements, and
+ * where the gradient was made. */
+static samba_ref pooled_mask(samba_graph *g, const samba_ref *inputs)
+{
+    const samba_node *closed = samba_node_at(g, inputs[0]), *spread = samba_node_at(g, inputs[2]);
+    if (closed->op != SAMBA_OP_le || spread->op != SAMBA_OP_max_pool2d_grad || !is_zero(g, inputs[1]) || !is_zero(g, closed->inputs[1]) ||
+        closed->inputs[0] != spread->inputs[0])
+        return SAMBA_NONE;
+    samba_attrs spreading = *spread->attrs, pooling = *spread->attrs;
+    pooling.pool2d.shape = (samba_dims){0};
+    samba_ref x = spread->inputs[0], dy = spread->inputs[1];
+    samba_ref y = samba_emit(g, SAMBA_OP_max_pool2d, 1, &x, &pooling);
+    samba_ref zero = samba_emit_constant(g, 0, (samba_dtype)samba_node_at(g, dy)->dtype);
+    samba_ref masked = samba_emit3(g, SAMBA_OP_where, samba_emit2(g, SAMBA_OP_le, y, zero), zero, dy);
+    return samba_emit(g, SAMBA_OP_max_pool2d_grad, 2, (samba_ref[]){x, masked}, &spreading);
+}
+
+/* Every element of dy goes to elements of its own plane, so over whole planes the sum of a pool's gradient is that of dy. Only
+ * windows that padding or ceil_mode lets reach out of the plane may lose some. */
+static samba_ref pooled_sum(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *source = samba_node_at(g, inputs[0]);
+    if (node->op != SAMBA_OP_sum || node->dtype != source->dtype ||
+        (source->op != SAMBA_OP_max_pool2d_grad && source->op != SAMBA_OP_avg_pool2d_grad))
+        return SAMBA_NONE;
+    const samba_attrs_pool2d *pool = &source->attrs->pool2d;
+    const samba_dims *dims = &node->attrs->reduce.dims;
+    int pixel_dims = 0;
+    for (int i = 0; i < dims->count; i++)
+        pixel_dims += dims->at[i] >= source->rank - 2;
+    if (pixel_dims != 2 || pool->ceil_mode || pool->padding.at[0] || pool->padding.at[1])
+        return SAMBA_NONE;
+    int64_t over[SAMBA_MAX_RANK];
+    for (int i = 0; i < dims->count; i++)
+        over[i] = dims->at[i];
+    return samba_emit_reduce(g, SAMBA_OP_sum, source->inputs[source->arity - 1], (int)dims->count, over);
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
@@ -151,6 +197,10 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
         simpler = transposed(rewriter, node);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = view(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->op == SAMBA_OP_where)
+        simpler = pooled_mask(out, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 1)
+        simpler = pooled_sum(out, node, inputs);
     return simpler != SAMBA_NONE || out->status != SAMBA_OK ? simpler : samba_rewrite_copy(rewriter, ref, inputs);
 }
 

@@ -184,6 +184,16 @@ static void pools(samba_graph *g, const void *o)
     samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);
     samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
 }
+static void relu_pool(samba_graph *g, const void *o) /* masks and bias gradients on the pooled side; 0 and equal elements among x */
+{
+    (void)o;
+    samba_conv2d_options pad = {.padding = {1, 1}};
+    samba_value a = samba_relu(samba_conv2d(in(g, "x"), "a", 5, SHAPE(3, 3), &pad));
+    samba_value b = samba_max_pool2d(samba_relu(samba_conv2d(a, "b", 4, SHAPE(2, 2), NULL)), SHAPE(2, 2), NULL);
+    samba_value c = samba_max_pool2d(samba_relu(samba_conv2d(a, "c", 3, SHAPE(1, 1), NULL)), SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 1}, false, false});
+    samba_value d = samba_avg_pool2d(samba_conv2d(b, "d", 3, SHAPE(1, 1), NULL), SHAPE(2, 2), NULL);
+    samba_loss(g, "loss", samba_add(samba_sum(samba_mul(c, c), 0, NULL, false), samba_sum(samba_mul(d, d), 0, NULL, false)));
+}
 static void lenet(samba_graph *g, const void *o)
 {
     (void)o;
@@ -293,6 +303,7 @@ static const model_case cases[] = {
     {"shapes", shapes, {{"x", F32, 3, {4, 5, 6}, 0}}, false, 0},
     {"products", products, {{"x", F32, 3, {2, 5, 9}, 0}}, false, 0},
     {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}, false, 0},
+    {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}, false, 0},
     {"conv_plain", conv_plain, {{"x", F32, 4, {3, 1, 28, 28}, 0}}, false, 0},
     {"conv_strided", conv_strided, {{"x", F32, 4, {2, 3, 17, 13}, 0}}, false, 0},
     {"conv_dilated", conv_dilated, {{"x", F32, 4, {2, 3, 15, 14}, 0}}, false, 0},

@@ -22,52 +22,60 @@ INLINE void NAME(store_last)(REAL *p, bool part, int last, VECTOR v)
         NAME(store)(p, v);
 }
 
-INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part, const REAL *a, int64_t lda, const int64_t *ak,
-                             const REAL *b, const int64_t *bk, REAL *c, int64_t ldc, int64_t k, int last, bool first)
+/* One block of sums in registers. Rows and vectors lie anywhere: a[i] and b[j] point to them at l = 0, c[j] to the first row's sums.
+ * A block of one vector takes each row's element from memory as it multiplies; wider ones spread it once for all vectors. */
+INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part, const REAL *const *a, const int64_t *ak,
+                             const REAL *const *b, const int64_t *bk, REAL *const *c, int64_t ldc, const int *lanes, int64_t k,
+                             bool first)
 {
-    VECTOR sums[12][MAX_VECTORS];
+    VECTOR sums[MAX_ROWS][MAX_VECTORS];
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = (VECTOR){0};
     if (!first)
         UNROLL for (int i = 0; i < rows; i++)
             UNROLL for (int j = 0; j < vectors; j++)
-                sums[i][j] = NAME(load_last)(c + i * ldc + j * NAME_LANES, part && j == vectors - 1, last);
+                sums[i][j] = NAME(load_last)(c[j] + i * ldc, part, lanes[j]);
     for (int64_t l = 0; l < k; l++) {
-        const REAL *column = a + ak[l], *row = b + bk[l];
+        int64_t at_a = ak[l], at_b = bk[l];
         VECTOR x[MAX_VECTORS];
         UNROLL for (int j = 0; j < vectors; j++)
-            x[j] = NAME(load_last)(row + j * NAME_LANES, part && j == vectors - 1, last);
+            x[j] = NAME(load_last)(b[j] + at_b, part, lanes[j]);
         UNROLL for (int i = 0; i < rows; i++) {
-            VECTOR y = column[i * lda] - (VECTOR){0}; /* in all lanes; minus 0 keeps -0 */
+            VECTOR y = a[i][at_a] - (VECTOR){0}; /* in all lanes; minus 0 keeps -0 */
             UNROLL for (int j = 0; j < vectors; j++)
                 sums[i][j] += y * x[j];
         }
     }
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < vectors; j++)
-            NAME(store_last)(c + i * ldc + j * NAME_LANES, part && j == vectors - 1, last, sums[i][j]);
+            NAME(store_last)(c[j] + i * ldc, part, lanes[j], sums[i][j]);
 }
 
-static void NAME(offsets_small)(int rows, int vectors, const REAL *a, int64_t lda, const int64_t *ak, const REAL *b,
-                                const int64_t *bk, REAL *c, int64_t ldc, int64_t k, int last, bool first)
+static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *const *a, const int64_t *ak, const REAL *const *b,
+                                const int64_t *bk, REAL *const *c, int64_t ldc, const int *lanes, int64_t k, bool first)
 {
-#define CASE(rows, vectors, part)                                                                              \
-    case ((rows) * 8 + (vectors)) * 2 + (part):                                                                \
-        NAME(offsets_of)(rows, vectors, part, a, lda, ak, b, bk, c, ldc, k, last, first);                      \
+#define CASE(rows, vectors, part)                                                                 \
+    case ((rows) * 8 + (vectors)) * 2 + (part):                                                   \
+        NAME(offsets_of)(rows, vectors, part, a, ak, b, bk, c, ldc, lanes, k, first);             \
         break;
 #if defined(__AVX512F__)
 #define ROW(rows, vectors) CASE(rows, vectors, 1)
+    (void)part;
     switch ((rows * 8 + vectors) * 2 + 1) {
 #else
 #define ROW(rows, vectors) CASE(rows, vectors, 0) CASE(rows, vectors, 1)
-    switch ((rows * 8 + vectors) * 2 + (last < NAME_LANES)) {
+    switch ((rows * 8 + vectors) * 2 + part) {
 #endif
         ROW(1, 1) ROW(2, 1) ROW(3, 1) ROW(4, 1) ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1)
-        ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2) ROW(6, 2)
+        ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
+#if defined(__AVX2__)
+        ROW(9, 1) ROW(10, 1) ROW(11, 1) ROW(12, 1) ROW(6, 2)
+#endif
 #if defined(__AVX512F__)
-        ROW(9, 1) ROW(10, 1) ROW(11, 1) ROW(12, 1) ROW(7, 2) ROW(8, 2)
-        ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3)
+        ROW(13, 1) ROW(14, 1)
+        ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2)
+        ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3)
         ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)
 #endif
     }
@@ -75,19 +83,35 @@ static void NAME(offsets_small)(int rows, int vectors, const REAL *a, int64_t ld
 #undef CASE
 }
 
-/* Rows are dealt evenly, so that none is left to a short and slow last part. */
-static void NAME(offsets)(const void *a_, int64_t lda, const int64_t *ak, const void *b_, const int64_t *bk, void *c_,
-                          int64_t ldc, int64_t rows, int64_t cols, int64_t k, bool first)
+/* Vectors are the runs' pieces; they and the rows are dealt evenly, so that none is left to a short and slow last part. */
+static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, const void *b_, const int64_t *bo,
+                          const int64_t *bk, void *c_, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k, bool first)
 {
-    const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
-    REAL *c = (REAL *)c_;
-    for (int64_t j = 0; j < cols; j += MAX_VECTORS * NAME_LANES) {
-        int64_t width = cols - j < MAX_VECTORS * NAME_LANES ? cols - j : MAX_VECTORS * NAME_LANES;
-        int vectors = (int)((width + NAME_LANES - 1) / NAME_LANES), last = (int)(width - (vectors - 1) * NAME_LANES);
+    int64_t runs = cols / run, pieces = (run + NAME_LANES - 1) / NAME_LANES;
+    int64_t all = runs * pieces + (cols - runs * run + NAME_LANES - 1) / NAME_LANES;
+    int64_t groups = (all + MAX_VECTORS - 1) / MAX_VECTORS, done = 0;
+    for (int64_t group = 0; group < groups; group++) {
+        const REAL *b[MAX_VECTORS], *a[MAX_ROWS];
+        REAL *c[MAX_VECTORS];
+        int lanes[MAX_VECTORS], vectors = 0;
+        bool part = false;
+        for (; done < (group + 1) * all / groups; done++, vectors++) {
+            int64_t at = done % pieces * NAME_LANES, start = done / pieces * run;
+            int64_t left = cols - start < run ? cols - start - at : run - at;
+            b[vectors] = (const REAL *)b_ + bo[start] + at;
+            c[vectors] = (REAL *)c_ + start + at;
+            lanes[vectors] = left < NAME_LANES ? (int)left : NAME_LANES;
+            part |= left < NAME_LANES;
+        }
         int64_t parts = (rows + rows_of[vectors] - 1) / rows_of[vectors], i = 0;
-        for (int64_t part = 0; part < parts; part++) {
-            int64_t end = (part + 1) * rows / parts;
-            NAME(offsets_small)((int)(end - i), vectors, a + i * lda, lda, ak, b + j, bk, c + i * ldc + j, ldc, k, last, first);
+        for (int64_t row = 0; row < parts; row++) {
+            int64_t end = (row + 1) * rows / parts;
+            int height = (int)(end - i);
+            for (int r = 0; r < height; r++)
+                a[r] = (const REAL *)a_ + ao[i + r];
+            NAME(offsets_small)(height, vectors, part, a, ak, b, bk, c, ldc, lanes, k, first);
+            for (int j = 0; j < vectors; j++)
+                c[j] += height * ldc;
             i = end;
         }
     }
@@ -96,14 +120,19 @@ static void NAME(offsets)(const void *a_, int64_t lda, const int64_t *ak, const 
 void BLOCK(const REAL *a, int64_t lda, int64_t ska, const REAL *b, int64_t ldb, REAL *c, int64_t ldc, int64_t mr, int64_t nr,
            int64_t k, bool first)
 {
-    enum { STEP = 256 };
-    int64_t ak[STEP], bk[STEP], l = 0;
+    enum { STEP = 256, ROWS = 48 };
+    int64_t ak[STEP], bk[STEP], ao[ROWS], bo[1] = {0}, l = 0;
     for (int i = 0; i < STEP && i < k; i++) {
         ak[i] = i * ska;
         bk[i] = i * ldb;
     }
+    for (int i = 0; i < ROWS; i++)
+        ao[i] = i * lda;
     do {
-        NAME(offsets)(a + l * ska, lda, ak, b + l * ldb, bk, c, ldc, mr, nr, k - l < STEP ? k - l : STEP, first && l == 0);
+        int64_t depth = k - l < STEP ? k - l : STEP;
+        for (int64_t i = 0; i < mr; i += ROWS)
+            NAME(offsets)(a + i * lda + l * ska, ao, ak, b + l * ldb, bo, bk, c + i * ldc, ldc, mr - i < ROWS ? mr - i : ROWS, nr,
+                          nr, depth, first && l == 0);
         l += STEP;
     } while (l < k);
 }

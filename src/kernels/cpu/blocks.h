@@ -3,7 +3,8 @@
  * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; contract.c takes the table that goes with the
  * kernels it was given. No function allocates; sums are kept in registers and written once.
  *
- * offsets: the columns lie contiguous at any place for each k, so a convolution reads its image without a copy of its windows.
+ * offsets: rows lie anywhere, columns contiguous by runs, at any place for each k, so a convolution reads its image without a
+ * copy of its windows.
  * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in). */
 #ifndef SAMBA_CPU_BLOCKS_H
 #define SAMBA_CPU_BLOCKS_H
@@ -11,9 +12,9 @@
 #include "kernels/kernel.h"
 
 typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
-    /* c[i*ldc + j] (+)= sum over l < k of a[i*lda + ak[l]] * b[bk[l] + j] */
-    void (*offsets[2])(const void *a, int64_t lda, const int64_t *ak, const void *b, const int64_t *bk, void *c, int64_t ldc,
-                       int64_t rows, int64_t cols, int64_t k, bool first);
+    /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run` */
+    void (*offsets[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
+                       void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k, bool first);
     /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; ak and bk rise by 1 within runs of `run` */
     void (*dot[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
                    void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first);

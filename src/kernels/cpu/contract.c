@@ -30,7 +30,8 @@ typedef struct contraction {
     int64_t m, size; /* rows of a batch element; bytes of a sum */
     block_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step]; NULL: plain */
     int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
-    int64_t *row_table, *vector_table; /* k steps of a packed side, for the offsets kernel */
+    const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
+    int64_t vector_run; /* columns that lie together; 0: all of a block */
     int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at;
 } contraction;
 
@@ -71,9 +72,8 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
         break;
     }
     case SAMBA_WAY_OFFSETS:
-        c->blocks->offsets[wide](row, plan->row_ld, plan->row_packed ? c->row_table : plan->row.inner_axis.offset, vector,
-                                 plan->vector_packed ? c->vector_table : plan->vector.inner_axis.offset, sums, ld, rows, cols,
-                                 depth, first);
+        c->blocks->offsets[wide](row, c->row_own, c->row_inner, vector, c->vector_own, c->vector_inner, sums, ld, rows, cols,
+                                 c->vector_run ? c->vector_run : cols, depth, first);
         break;
     case SAMBA_WAY_DOT:
         c->blocks->dot[wide](row, plan->row.own_axis.offset, plan->row.inner_axis.offset, vector, plan->vector.own_axis.offset,
@@ -124,9 +124,29 @@ static void batch_offsets(const contraction *c, int64_t batch, int64_t *row, int
     }
 }
 
+/* What the packs in a thread's scratch were made of, so that units which share an operand, as the images of a convolution share
+ * its weights, pack it once. */
+typedef struct pack_origin {
+    const char *at;
+    int64_t own, inner;
+} pack_origin;
+typedef struct pack_origins {
+    pack_origin row[SAMBA_CONTRACT_GROUP], vector;
+} pack_origins;
+
+/* Remembers what a pack is about to be made of; true where it holds that already. */
+static bool is_packed(pack_origin *origin, const samba_source *source, const char *at, int64_t own, int64_t inner)
+{
+    if (!source->plane_bytes && origin->at == at && origin->own == own && origin->inner == inner)
+        return true;
+    *origin = (pack_origin){at, own, inner};
+    return false;
+}
+
 /* Sums of the unit over k steps [step0, step1). Row blocks of a step are readied with its first vector block and kept for the
  * others. */
-static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, char *sums, char *scratch)
+static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, char *sums, char *scratch,
+                     pack_origins *packed)
 {
     const samba_contract_plan *plan = &c->plan;
     const samba_source *row = &plan->row, *vector = &plan->vector;
@@ -142,9 +162,10 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
             const char *b = samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
             int64_t cols = plan->view ? vector->own_axis.offset[v.width - 1] + 1 : v.width;
             if (plan->vector_packed) {
-                samba_pack(vector, b, &vector->inner_axis, k.width, &vector->own_axis, v.width, scratch + c->vector_pack_at,
-                           plan->vector_pack_ld);
-                b = scratch + c->vector_pack_at;
+                char *place = scratch + c->vector_pack_at;
+                if (!is_packed(&packed->vector, vector, b, v.width, k.width))
+                    samba_pack(vector, b, &vector->inner_axis, k.width, &vector->own_axis, v.width, place, plan->vector_pack_ld);
+                b = place;
             }
             for (int64_t i = at->row0; i < at->row1; i++) {
                 samba_box r = samba_split_box(&row->own, i);
@@ -153,10 +174,11 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                     ready[slot] = samba_source_at(row, row_offset, &r, &k,
                                                   scratch + c->row_plane_at + (plan->row_packed ? 0 : slot * row->plane_bytes));
                     if (plan->row_packed) {
-                        char *packed = scratch + c->row_pack_at + slot * plan->row_pack_bytes;
-                        samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, packed,
-                                   plan->row_pack_ld);
-                        ready[slot] = packed;
+                        char *place = scratch + c->row_pack_at + slot * plan->row_pack_bytes;
+                        if (!is_packed(&packed->row[slot], row, ready[slot], r.width, k.width))
+                            samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, place,
+                                       plan->row_pack_ld);
+                        ready[slot] = place;
                     }
                 }
                 multiply(c, ready[slot], r.width, b, cols, k.width,
@@ -239,12 +261,14 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     }
     if (c->empty_rows && thread == 0)
         samba_tile_region(c->program, own, 0, c->empty_rows, 0, 0, own, 0);
+    pack_origins packed = {0};
     int64_t jobs = plan->units * plan->slices, steps = plan->row.inner.blocks;
     for (int64_t job = thread * jobs / threads; job < (thread + 1) * jobs / threads; job++) {
         unit_place at = place_unit(c, job / plan->slices);
         int64_t slice = job % plan->slices;
         char *sums = sliced ? scratch + job * plan->sums_bytes : own + c->sums_at;
-        sum_unit(c, &at, slice * steps / plan->slices, (slice + 1) * steps / plan->slices, sums, own);
+        sum_unit(c, &at, slice * steps / plan->slices, (slice + 1) * steps / plan->slices, sums, own,
+                 &packed);
         if (!sliced)
             finish_unit(c, &at, sums, own);
     }
@@ -314,16 +338,18 @@ static const samba_blocks *blocks_for(samba_isa isa)
     return &samba_blocks_generic;
 }
 
-static samba_status fill_table(samba_arena *arena, int64_t count, int64_t step, int64_t **table)
+static samba_status even_table(samba_arena *arena, int64_t count, int64_t step, const int64_t **table)
 {
-    *table = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
-    if (!*table)
+    int64_t *places = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
+    if (!places)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++)
-        (*table)[i] = i * step;
+        places[i] = i * step;
+    *table = places;
     return SAMBA_OK;
 }
 
+/* Where a side's elements lie: in its axes, or even where it was packed. */
 static samba_status make_tables(contraction *c, samba_arena *arena)
 {
     samba_contract_plan *plan = &c->plan;
@@ -331,8 +357,19 @@ static samba_status make_tables(contraction *c, samba_arena *arena)
     SAMBA_TRY(samba_source_tables(&plan->vector, arena));
     if (plan->way != SAMBA_WAY_OFFSETS)
         return SAMBA_OK;
-    SAMBA_TRY(fill_table(arena, plan->row.inner.width, 1, &c->row_table));
-    return fill_table(arena, plan->row.inner.width, plan->vector_pack_ld, &c->vector_table);
+    c->row_own = plan->row.own_axis.offset;
+    c->row_inner = plan->row.inner_axis.offset;
+    c->vector_own = plan->vector.own_axis.offset;
+    c->vector_inner = plan->vector.inner_axis.offset;
+    if (plan->row_packed) {
+        SAMBA_TRY(even_table(arena, plan->row.own.width, plan->row_pack_ld, &c->row_own));
+        SAMBA_TRY(even_table(arena, plan->row.inner.width, 1, &c->row_inner));
+    }
+    if (plan->vector_packed)
+        SAMBA_TRY(even_table(arena, plan->row.inner.width, plan->vector_pack_ld, &c->vector_inner));
+    else if (!plan->view)
+        c->vector_run = plan->vector.own_axis.run;
+    return SAMBA_OK;
 }
 
 static samba_status check_operands(const samba_prepare *prepare, const samba_stage *stage)

@@ -134,7 +134,8 @@ static void describe_sources(const samba_contract_problem *problem, samba_contra
 /* One dim, so evenly spaced: may a kernel read it in place? */
 static bool is_even(const samba_axis *axis) { return axis->run >= axis->count; }
 
-/* Runs with gaps can be computed along when their order is that of memory and the gaps are not most of it. */
+/* Short runs waste lanes at their ends. Instead the gaps between them can be computed along when their order is that of memory and
+ * the gaps are not most of it. */
 static bool is_viewable(const samba_source *source, int64_t *reach)
 {
     const samba_axis *axis = &source->own_axis;
@@ -158,11 +159,11 @@ static bool is_viewable(const samba_source *source, int64_t *reach)
 }
 
 static bool describe_ways(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool vector_copied,
-                          bool row_copied)
+                          bool row_copied, bool along_gaps)
 {
     samba_source *row = &plan->row, *vector = &plan->vector;
-    int64_t reach, depth = row->inner.width;
-    bool integer = problem->contract.class_ == SAMBA_I64, row_even = row->native && is_even(&row->own_axis);
+    int64_t reach = 0, depth = row->inner.width;
+    bool integer = problem->contract.class_ == SAMBA_I64;
     if (dot) {
         bool fits = row->native && vector->native && row->inner_axis.run == vector->inner_axis.run &&
                     (depth == 1 || (row->inner_axis.stride == 1 && vector->inner_axis.stride == 1));
@@ -170,12 +171,17 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
         plan->sums_ld = vector->own.width;
         return fits && !integer;
     }
-    plan->vector_packed = integer || vector_copied || !is_viewable(vector, &reach);
-    if (!plan->vector_packed && !is_even(&vector->own_axis) && problem->contract.whole_rows && !plan->swapped &&
-        vector->own.blocks > 1)
-        plan->vector_packed = true; /* blocks with gaps cannot stand side by side */
-    plan->view = !plan->vector_packed && !is_even(&vector->own_axis);
-    plan->row_packed = integer || row_copied || !row_even;
+    bool row_even = is_even(&row->own_axis), vector_even = is_even(&vector->own_axis);
+    bool contiguous = vector->native && (vector->own_axis.stride == 1 || vector->own_axis.run == 1);
+    if (along_gaps) {
+        /* blocks with gaps cannot stand side by side */
+        bool beside = problem->contract.whole_rows && !plan->swapped && vector->own.blocks > 1;
+        if (integer || vector_copied || vector_even || beside || !is_viewable(vector, &reach))
+            return false;
+        plan->view = true;
+    }
+    plan->vector_packed = integer || vector_copied || !contiguous || (vector->own_axis.run == 1 && !vector_even);
+    plan->row_packed = integer || row_copied || !row->native;
     if (!plan->row_packed && is_even(&row->inner_axis) && row->inner_axis.stride != 1 && row->own_axis.stride != 1 && depth > 1 &&
         row->own_axis.count > 1)
         plan->row_packed = true; /* neither side contiguous: each element would fetch a cache line */
@@ -186,8 +192,8 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
     plan->vector_ld = plan->vector_packed ? plan->vector_pack_ld : vector->inner_axis.stride;
     if (integer)
         plan->way = SAMBA_WAY_INTEGER;
-    else if (!plan->view && (plan->row_packed || is_even(&row->inner_axis)) &&
-             (plan->vector_packed || is_even(&vector->inner_axis)))
+    else if ((plan->row_packed || (row_even && is_even(&row->inner_axis))) &&
+             (plan->vector_packed || (vector_even && is_even(&vector->inner_axis))))
         plan->way = SAMBA_WAY_DENSE;
     else
         plan->way = SAMBA_WAY_OFFSETS;
@@ -199,6 +205,21 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
 
 /* ---- costs ---- */
 
+/* How much memory a block covers: windows see the same elements again and again. */
+static double block_span(const samba_source *source)
+{
+    double span = 1;
+    for (int side = 0; side < 2; side++) {
+        const samba_split *split = side ? &source->inner : &source->own;
+        const int64_t *stride = side ? source->factor.inner : source->factor.own;
+        for (int i = split->cut; i < split->rank; i++) {
+            int64_t count = i == split->cut ? split->step : split->size[i];
+            span += (double)((stride[i] < 0 ? -stride[i] : stride[i]) * (count - 1));
+        }
+    }
+    return span;
+}
+
 static double source_cost(const samba_source *source, bool packed, bool rows_are_own)
 {
     const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
@@ -206,7 +227,8 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     double block = (double)(source->own.width * source->inner.width);
     bool strided = source->plane_bytes && source->plane_windows[source->factor.window_count - 1].phases > 1;
     double plane = (double)source->plane_bytes / (double)source->element_size * (strided ? 0.8 : 0.2);
-    return pack + plane / block + (double)source->memory_size / 50.0 * (source->plane_bytes ? 0.1 : 1.0);
+    double span = block_span(source), seen = source->plane_bytes ? 0.1 : span < block ? span / block : 1.0;
+    return pack + plane / block + (double)source->memory_size / 50.0 * seen;
 }
 
 /* Rows of a block far apart in memory fall on few cache sets, each on a page of its own, and are read anew for every few rows. */
@@ -219,7 +241,7 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
 {
     int lanes = lanes_of(problem);
     const samba_split *row = &plan->row.own, *vector = &plan->vector.own;
-    double rate = 7.5 * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
+    double rate = 5.0 * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
     double steps = (double)(plan->row.inner.blocks + plan->slices - 1) / (double)plan->slices;
     int64_t cols = at_most(vector->total, plan->vector_group * vector->width);
     int64_t block_cols = plan->view ? plan->sums_ld : vector->width;
@@ -230,10 +252,11 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
         unit = unit * (1.2 + 0.8 / (double)at_most(row->width, 4)) + sums * steps * 1.5;
     } else {
-        double width = (double)round_up(block_cols, lanes);
+        int64_t run = plan->vector_packed || plan->view ? block_cols : plan->vector.own_axis.run;
+        double width = (double)(round_up(run, lanes) * block_cols / run);
         unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
         if (block_cols <= lanes)
-            unit *= plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm ? 1.1 : 1.4;
+            unit *= (plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm) || row->width >= 8 ? 1.1 : 1.4;
         /* Many rows in work at once that lie a multiple of 4096 bytes apart fall on one cache set. */
         if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 &&
             block_cols <= 2 * lanes && row->width > 8)
@@ -272,6 +295,15 @@ static void group_units(const samba_contract_problem *problem, samba_contract_pl
     plan->turn_bytes = plan->swapped ? round_up(plan->sums_rows * vector->width * size, 64) : 0;
 }
 
+/* What a unit packs serves the units after it while they want the same: an operand without batch, in one piece. */
+static bool packed_once(const samba_source *source, int batch_rank, int64_t units)
+{
+    for (int i = 0; i < batch_rank; i++)
+        if (source->factor.batch[i] != 0)
+            return false;
+    return units == 1 && source->inner.blocks == 1 && !source->plane_bytes;
+}
+
 /* All groupings and slicings of described blocks. */
 static void try_groups(const samba_contract_problem *problem, samba_contract_plan *plan, samba_contract_plan *best)
 {
@@ -288,9 +320,13 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
                 plan->vector_group = all_vectors ? vector_blocks : at_most(vectors, vector_blocks);
                 plan->slices = slices;
                 group_units(problem, plan);
+                double share = (double)at_most(plan->units, problem->threads) / (double)plan->units;
+                bool row_once = plan->row_packed && packed_once(&plan->row, problem->contract.batch_rank, plan->row_units);
+                bool vector_once = plan->vector_packed && vector_blocks == 1 &&
+                                   packed_once(&plan->vector, problem->contract.batch_rank, plan->vector_units);
                 if (slices > plan->row.inner.blocks && slices > 1)
                     continue;
-                cost_plan(problem, plan, row_cost, vector_cost);
+                cost_plan(problem, plan, row_once ? row_cost * share : row_cost, vector_once ? vector_cost * share : vector_cost);
                 if (best->cost < 0 || plan->cost < best->cost)
                     *best = *plan;
             }
@@ -302,9 +338,10 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     best->cost = -1;
-    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place. 8: dot */
-    for (int way = 0; way < 9; way++) {
-        bool swapped = way % 2 == 1, dot = way == 8;
+    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bit 3 along the gaps of the
+     * vector side. 16: dot */
+    for (int way = 0; way < 17; way++) {
+        bool swapped = way % 2 == 1, dot = way == 16;
         int row_rank = swapped ? contract->n_rank : contract->m_rank, vector_rank = swapped ? contract->m_rank : contract->n_rank;
         const int64_t *row_size = swapped ? contract->n : contract->m, *vector_size = swapped ? contract->m : contract->n;
         for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
@@ -315,7 +352,7 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                 samba_split_init(&plan.row.own, row_rank, row_size, row_targets[i], 1);
                 samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_targets[j], lanes_of(problem));
                 describe_sources(problem, &plan, dot);
-                if (describe_ways(problem, &plan, dot, way & 2, way & 4))
+                if (describe_ways(problem, &plan, dot, way & 2, way & 4, way & 8))
                     try_groups(problem, &plan, best);
             }
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pooling of one plane of float or double (pool_plane.h). Compiled once for each ISA. */
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/pool.h"
 #include <math.h>
@@ -19,10 +20,16 @@ static bool is_2x2(const samba_pool *p)
 }
 
 #define T float
+#define VECTOR floats
+#define INDICES ints
 #define NAME(x) x##_f32
 #include "kernels/cpu/pool_plane.h"
 #undef T
+#undef VECTOR
+#undef INDICES
 #undef NAME
 #define T double
+#define VECTOR doubles
+#define INDICES longs
 #define NAME(x) x##_f64
 #include "kernels/cpu/pool_plane.h"

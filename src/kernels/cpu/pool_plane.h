@@ -52,23 +52,59 @@ static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T 
     }
 }
 
-/* Where y beats x: y is greater or NaN. In two steps, since the compiler makes vector code of these and not of one with "or". */
-static inline T NAME(choose)(T x, T y, T if_x, T if_y)
+/* ---- windows of 2 x 2 side by side, the common case: a vector of windows at a time, nothing to keep ---- */
+#define NAME_LANES ((int)(VECTOR_BYTES / sizeof(T)))
+
+/* n <= 0: nothing */
+INLINE VECTOR NAME(load_some)(const T *p, int64_t n)
 {
-    T result = y > x ? if_y : if_x;
-    return y != y ? if_y : result;
+    VECTOR v = {0};
+    if (n >= NAME_LANES)
+        __builtin_memcpy(&v, p, sizeof v);
+    else if (n > 0)
+        v = NAME(load_part)(p, (int)n);
+    return v;
+}
+INLINE void NAME(store_some)(T *p, int64_t n, VECTOR v)
+{
+    if (n >= NAME_LANES)
+        __builtin_memcpy(p, &v, sizeof v);
+    else if (n > 0)
+        NAME(store_part)(p, (int)n, v);
 }
 
-/* Windows of 2 x 2 side by side, the common case: four elements at a time, nothing to keep. */
+/* Two neighbouring vectors are split into the elements at even and at odd places, or made of these. */
+INLINE void NAME(split)(VECTOR low, VECTOR high, VECTOR *even, VECTOR *odd)
+{
+    INDICES evens, odds;
+    UNROLL for (int i = 0; i < NAME_LANES; i++) {
+        evens[i] = 2 * i;
+        odds[i] = 2 * i + 1;
+    }
+    *even = __builtin_shuffle(low, high, evens);
+    *odd = __builtin_shuffle(low, high, odds);
+}
+INLINE void NAME(join)(VECTOR even, VECTOR odd, VECTOR *low, VECTOR *high)
+{
+    INDICES lows, highs;
+    UNROLL for (int i = 0; i < NAME_LANES; i++) {
+        lows[i] = i / 2 + i % 2 * NAME_LANES;
+        highs[i] = lows[i] + NAME_LANES / 2;
+    }
+    *low = __builtin_shuffle(even, odd, lows);
+    *high = __builtin_shuffle(even, odd, highs);
+}
+
 static void NAME(max_forward_2x2)(const samba_pool *p, const T *x, T *y)
 {
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         const T *upper = x + 2 * oi * p->w, *lower = upper + p->w;
-        SAMBA_VECTOR_LOOP
-        for (int64_t oj = 0; oj < p->ow; oj++) {
-            T a = upper[2 * oj], b = upper[2 * oj + 1], c = lower[2 * oj], d = lower[2 * oj + 1];
-            T top = NAME(choose)(a, b, a, b), bottom = NAME(choose)(c, d, c, d);
-            y[oj] = NAME(choose)(top, bottom, top, bottom);
+        for (int64_t oj = 0; oj < p->ow; oj += NAME_LANES) {
+            int64_t n = p->ow - oj, more = 2 * n - NAME_LANES;
+            VECTOR a = NAME(load_some)(upper + 2 * oj, 2 * n), b = NAME(load_some)(upper + 2 * oj + NAME_LANES, more);
+            VECTOR c = NAME(load_some)(lower + 2 * oj, 2 * n), d = NAME(load_some)(lower + 2 * oj + NAME_LANES, more);
+            NAME(split)(NAME(beaten)(a, c, a, c), NAME(beaten)(b, d, b, d), &a, &b);
+            NAME(store_some)(y + oj, n, NAME(beaten)(a, b, a, b));
         }
     }
 }
@@ -76,18 +112,23 @@ static void NAME(max_forward_2x2)(const samba_pool *p, const T *x, T *y)
 static void NAME(max_gradient_2x2)(const samba_pool *p, const T *x, const T *dy, T *dx)
 {
     int64_t w = p->w;
+    const VECTOR zero = {0};
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
         const T *upper = x + 2 * oi * w, *lower = upper + w;
         T *dx_upper = dx + 2 * oi * w, *dx_lower = dx_upper + w;
-        SAMBA_VECTOR_LOOP
-        for (int64_t oj = 0; oj < p->ow; oj++) {
-            T a = upper[2 * oj], b = upper[2 * oj + 1], c = lower[2 * oj], d = lower[2 * oj + 1], g = dy[oj];
-            T top = NAME(choose)(a, b, a, b), bottom = NAME(choose)(c, d, c, d);
-            T above = NAME(choose)(top, bottom, g, 0), below = NAME(choose)(top, bottom, 0, g);
-            dx_upper[2 * oj] = NAME(choose)(a, b, above, 0);
-            dx_upper[2 * oj + 1] = NAME(choose)(a, b, 0, above);
-            dx_lower[2 * oj] = NAME(choose)(c, d, below, 0);
-            dx_lower[2 * oj + 1] = NAME(choose)(c, d, 0, below);
+        for (int64_t oj = 0; oj < p->ow; oj += NAME_LANES) {
+            int64_t n = p->ow - oj, more = 2 * n - NAME_LANES, at = 2 * oj;
+            VECTOR a, b, c, d, low, high, g = NAME(load_some)(dy + oj, n);
+            NAME(split)(NAME(load_some)(upper + at, 2 * n), NAME(load_some)(upper + at + NAME_LANES, more), &a, &b);
+            NAME(split)(NAME(load_some)(lower + at, 2 * n), NAME(load_some)(lower + at + NAME_LANES, more), &c, &d);
+            VECTOR top = NAME(beaten)(a, b, a, b), bottom = NAME(beaten)(c, d, c, d);
+            VECTOR above = NAME(beaten)(top, bottom, g, zero), below = NAME(beaten)(top, bottom, zero, g);
+            NAME(join)(NAME(beaten)(a, b, above, zero), NAME(beaten)(a, b, zero, above), &low, &high);
+            NAME(store_some)(dx_upper + at, 2 * n, low);
+            NAME(store_some)(dx_upper + at + NAME_LANES, more, high);
+            NAME(join)(NAME(beaten)(c, d, below, zero), NAME(beaten)(c, d, zero, below), &low, &high);
+            NAME(store_some)(dx_lower + at, 2 * n, low);
+            NAME(store_some)(dx_lower + at + NAME_LANES, more, high);
         }
         for (int64_t j = 2 * p->ow; j < w; j++)
             dx_upper[j] = dx_lower[j] = 0;
@@ -152,3 +193,4 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, const void *f
     else
         NAME(max_forward)(plan, first, result);
 }
+#undef NAME_LANES

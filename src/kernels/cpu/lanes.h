@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vectors of the instruction set at hand: types, loads and stores of a part of a vector, choosing lane by lane. For sources that are
+ * compiled once for each ISA and are not left to the compiler's vectorizer. */
+#ifndef SAMBA_CPU_LANES_H
+#define SAMBA_CPU_LANES_H
+
+#include <stdint.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
+#define UNROLL _Pragma("GCC unroll 32")
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t ints __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
+
+/* The first n lanes, 1 <= n <= all; the others are 0 and their memory is not touched. */
+#if defined(__AVX512F__)
+INLINE floats load_part_f32(const float *p, int n) { return (floats)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
+INLINE void store_part_f32(float *p, int n, floats v) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v); }
+INLINE doubles load_part_f64(const double *p, int n) { return (doubles)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p); }
+INLINE void store_part_f64(double *p, int n, doubles v) { _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v); }
+#elif defined(__AVX2__)
+static const int32_t lanes_on[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+INLINE __m256i first_lanes(int n) { return _mm256_loadu_si256((const __m256i *)(lanes_on + 8 - n)); }
+INLINE floats load_part_f32(const float *p, int n) { return (floats)_mm256_maskload_ps(p, first_lanes(n)); }
+INLINE void store_part_f32(float *p, int n, floats v) { _mm256_maskstore_ps(p, first_lanes(n), (__m256)v); }
+INLINE doubles load_part_f64(const double *p, int n) { return (doubles)_mm256_maskload_pd(p, first_lanes(2 * n)); }
+INLINE void store_part_f64(double *p, int n, doubles v) { _mm256_maskstore_pd(p, first_lanes(2 * n), (__m256d)v); }
+#else
+INLINE floats load_part_f32(const float *p, int n)
+{
+    floats v = {0};
+    for (int i = 0; i < n; i++)
+        v[i] = p[i];
+    return v;
+}
+INLINE void store_part_f32(float *p, int n, floats v)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = v[i];
+}
+INLINE doubles load_part_f64(const double *p, int n)
+{
+    doubles v = {0};
+    for (int i = 0; i < n; i++)
+        v[i] = p[i];
+    return v;
+}
+INLINE void store_part_f64(double *p, int n, doubles v)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = v[i];
+}
+#endif
+
+/* if_y where y beats x, if_x elsewhere: y is greater or NaN. */
+#if defined(__AVX512F__)
+INLINE floats beaten_f32(floats x, floats y, floats if_x, floats if_y)
+{
+    __mmask16 m = _mm512_cmp_ps_mask((__m512)y, (__m512)x, _CMP_GT_OQ) | _mm512_cmp_ps_mask((__m512)y, (__m512)y, _CMP_UNORD_Q);
+    return (floats)_mm512_mask_blend_ps(m, (__m512)if_x, (__m512)if_y);
+}
+INLINE doubles beaten_f64(doubles x, doubles y, doubles if_x, doubles if_y)
+{
+    __mmask8 m = _mm512_cmp_pd_mask((__m512d)y, (__m512d)x, _CMP_GT_OQ) | _mm512_cmp_pd_mask((__m512d)y, (__m512d)y, _CMP_UNORD_Q);
+    return (doubles)_mm512_mask_blend_pd(m, (__m512d)if_x, (__m512d)if_y);
+}
+#else
+INLINE floats beaten_f32(floats x, floats y, floats if_x, floats if_y)
+{
+    ints m = (y > x) | (y != y);
+    return (floats)(((ints)if_y & m) | ((ints)if_x & ~m));
+}
+INLINE doubles beaten_f64(doubles x, doubles y, doubles if_x, doubles if_y)
+{
+    longs m = (y > x) | (y != y);
+    return (doubles)(((longs)if_y & m) | ((longs)if_x & ~m));
+}
+#endif
+
+#endif
