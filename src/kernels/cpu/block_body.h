@@ -85,15 +85,18 @@ static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *co
 
 /* Vectors are the runs' pieces; they and the rows are dealt evenly, so that none is left to a short and slow last part. */
 static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, const void *b_, const int64_t *bo,
-                          const int64_t *bk, void *c_, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k, bool first)
+                          const int64_t *bk, void *c_, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k,
+                          const samba_range *needed, bool first)
 {
     int64_t runs = cols / run, pieces = (run + NAME_LANES - 1) / NAME_LANES;
     int64_t all = runs * pieces + (cols - runs * run + NAME_LANES - 1) / NAME_LANES;
-    int64_t groups = (all + MAX_VECTORS - 1) / MAX_VECTORS, done = 0;
+    int64_t most = needed ? 2 : MAX_VECTORS; /* more vectors side by side need more */
+    int64_t groups = (all + most - 1) / most, done = 0;
     for (int64_t group = 0; group < groups; group++) {
         const REAL *b[MAX_VECTORS], *a[MAX_ROWS];
         REAL *c[MAX_VECTORS];
         int lanes[MAX_VECTORS], vectors = 0;
+        samba_range span = {needed ? k : 0, needed ? 0 : k};
         bool part = false;
         for (; done < (group + 1) * all / groups; done++, vectors++) {
             int64_t at = done % pieces * NAME_LANES, start = done / pieces * run;
@@ -102,6 +105,10 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
             c[vectors] = (REAL *)c_ + start + at;
             lanes[vectors] = left < NAME_LANES ? (int)left : NAME_LANES;
             part |= left < NAME_LANES;
+            if (needed && needed[done / pieces].end > needed[done / pieces].begin) {
+                span.begin = needed[done / pieces].begin < span.begin ? needed[done / pieces].begin : span.begin;
+                span.end = needed[done / pieces].end > span.end ? needed[done / pieces].end : span.end;
+            }
         }
         int64_t parts = (rows + rows_of[vectors] - 1) / rows_of[vectors], i = 0;
         for (int64_t row = 0; row < parts; row++) {
@@ -109,7 +116,8 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
             int height = (int)(end - i);
             for (int r = 0; r < height; r++)
                 a[r] = (const REAL *)a_ + ao[i + r];
-            NAME(offsets_small)(height, vectors, part, a, ak, b, bk, c, ldc, lanes, k, first);
+            NAME(offsets_small)(height, vectors, part, a, ak + span.begin, b, bk + span.begin, c, ldc, lanes,
+                                span.end - span.begin, first);
             for (int j = 0; j < vectors; j++)
                 c[j] += height * ldc;
             i = end;
@@ -132,7 +140,7 @@ void BLOCK(const REAL *a, int64_t lda, int64_t ska, const REAL *b, int64_t ldb, 
         int64_t depth = k - l < STEP ? k - l : STEP;
         for (int64_t i = 0; i < mr; i += ROWS)
             NAME(offsets)(a + i * lda + l * ska, ao, ak, b + l * ldb, bo, bk, c + i * ldc, ldc, mr - i < ROWS ? mr - i : ROWS, nr,
-                          nr, depth, first && l == 0);
+                          nr, depth, NULL, first && l == 0);
         l += STEP;
     } while (l < k);
 }

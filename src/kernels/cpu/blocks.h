@@ -11,10 +11,16 @@
 
 #include "kernels/kernel.h"
 
+typedef struct samba_range {
+    int64_t begin, end;
+} samba_range;
+
 typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
-    /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run` */
+    /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run`;
+     * needed[r], where given: outside this range of l run r of b is 0 */
     void (*offsets[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
-                       void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k, bool first);
+                       void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k, const samba_range *needed,
+                       bool first);
     /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; ak and bk rise by 1 within runs of `run` */
     void (*dot[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
                    void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first);

@@ -9,6 +9,7 @@
  * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
 #include "kernels/cpu/contract_plan.h"
 #include "kernels/cpu/panel.h"
+#include "kernels/cpu/skip.h"
 #include <limits.h>
 #include <string.h>
 
@@ -32,7 +33,8 @@ typedef struct contraction {
     int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
     const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
     int64_t vector_run; /* columns that lie together; 0: all of a block */
-    int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at;
+    const samba_skip *skip; /* zeros of the vector side's plane, or NULL */
+    int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at, needed_at;
 } contraction;
 
 /* ---- one block ---- */
@@ -50,7 +52,7 @@ static void integer_block(const int64_t *a, int64_t lda, const int64_t *b, int64
 }
 
 static void multiply(const contraction *c, const char *row, int64_t rows, const char *vector, int64_t cols, int64_t depth,
-                     char *sums, bool first)
+                     char *sums, const samba_range *needed, bool first)
 {
     const samba_contract_plan *plan = &c->plan;
     int64_t ld = plan->sums_ld;
@@ -73,7 +75,7 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
     }
     case SAMBA_WAY_OFFSETS:
         c->blocks->offsets[wide](row, c->row_own, c->row_inner, vector, c->vector_own, c->vector_inner, sums, ld, rows, cols,
-                                 c->vector_run ? c->vector_run : cols, depth, first);
+                                 c->vector_run ? c->vector_run : cols, depth, needed, first);
         break;
     case SAMBA_WAY_DOT:
         c->blocks->dot[wide](row, plan->row.own_axis.offset, plan->row.inner_axis.offset, vector, plan->vector.own_axis.offset,
@@ -155,11 +157,14 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
     if (step0 == step1)
         memset(sums, 0, (size_t)plan->sums_bytes);
     batch_offsets(c, at->batch, &row_offset, &vector_offset);
+    samba_range *needed = c->skip ? (samba_range *)(scratch + c->needed_at) : NULL;
     for (int64_t step = step0; step < step1; step++) {
         samba_box k = samba_split_box(&row->inner, step);
         for (int64_t j = at->vector0; j < at->vector1; j++) {
             samba_box v = samba_split_box(&vector->own, j);
             const char *b = samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
+            if (c->skip)
+                samba_skip_find(c->skip, &v, &k, needed);
             int64_t cols = plan->view ? vector->own_axis.offset[v.width - 1] + 1 : v.width;
             if (plan->vector_packed) {
                 char *place = scratch + c->vector_pack_at;
@@ -183,7 +188,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                 }
                 multiply(c, ready[slot], r.width, b, cols, k.width,
                          sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size,
-                         step == step0);
+                         needed, step == step0);
             }
         }
     }
@@ -349,6 +354,17 @@ static samba_status even_table(samba_arena *arena, int64_t count, int64_t step, 
     return SAMBA_OK;
 }
 
+static samba_status reorder(samba_arena *arena, int64_t count, const int64_t *order, const int64_t **table)
+{
+    int64_t *places = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
+    if (!places)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        places[i] = (*table)[order[i]];
+    *table = places;
+    return SAMBA_OK;
+}
+
 /* Where a side's elements lie: in its axes, or even where it was packed. */
 static samba_status make_tables(contraction *c, samba_arena *arena)
 {
@@ -369,7 +385,13 @@ static samba_status make_tables(contraction *c, samba_arena *arena)
         SAMBA_TRY(even_table(arena, plan->row.inner.width, plan->vector_pack_ld, &c->vector_inner));
     else if (!plan->view)
         c->vector_run = plan->vector.own_axis.run;
-    return SAMBA_OK;
+    if (!c->vector_run)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_skip_new(&plan->vector, arena, &c->skip));
+    if (!c->skip)
+        return SAMBA_OK;
+    SAMBA_TRY(reorder(arena, plan->row.inner.width, c->skip->order, &c->row_inner));
+    return reorder(arena, plan->row.inner.width, c->skip->order, &c->vector_inner);
 }
 
 static samba_status check_operands(const samba_prepare *prepare, const samba_stage *stage)
@@ -399,7 +421,9 @@ static void lay_out_scratch(contraction *c, int64_t tile_bytes)
     c->vector_plane_at = at;
     at += plan->vector.plane_bytes;
     c->turn_at = at;
-    c->thread_bytes = at + plan->turn_bytes;
+    at += plan->turn_bytes;
+    c->needed_at = at;
+    c->thread_bytes = at + (c->skip ? (c->skip->runs * (int64_t)sizeof(samba_range) + 63) / 64 * 64 : 0);
     c->shared_bytes = plan->slices > 1 ? plan->units * plan->slices * plan->sums_bytes : 0;
 }
 
