@@ -79,7 +79,7 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
         break;
     case SAMBA_WAY_DOT:
         c->blocks->dot[wide](row, plan->row.own_axis.offset, plan->row.inner_axis.offset, vector, plan->vector.own_axis.offset,
-                             plan->vector.inner_axis.offset, sums, ld, rows, cols, depth, plan->row.inner_axis.run, first);
+                             plan->vector.inner_axis.offset, sums, ld, rows, cols, depth, plan->dot_run, first);
         break;
     case SAMBA_WAY_INTEGER:
         integer_block((const int64_t *)row, plan->row_ld, (const int64_t *)vector, plan->vector_ld, (int64_t *)sums, ld, rows,

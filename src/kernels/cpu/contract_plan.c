@@ -118,14 +118,14 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
 }
 
 /* Steps of k are shortened until the planes stay in the nearest cache. */
-static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot)
+static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool unrolled)
 {
     const samba_contract *contract = &problem->contract;
-    for (int64_t target = K_TARGET;; target /= 2) {
+    for (int64_t target = dot ? 2 * K_TARGET : K_TARGET;; target /= 2) {
         samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
         plan->vector.inner = plan->row.inner;
-        samba_source_describe(&plan->row, false);
-        samba_source_describe(&plan->vector, !dot);
+        samba_source_describe(&plan->row, false, dot && unrolled);
+        samba_source_describe(&plan->vector, !dot, unrolled);
         if (plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE || target <= 16)
             return;
     }
@@ -165,8 +165,10 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
     int64_t reach = 0, depth = row->inner.width;
     bool integer = problem->contract.class_ == SAMBA_I64;
     if (dot) {
-        bool fits = row->native && vector->native && row->inner_axis.run == vector->inner_axis.run &&
-                    (depth == 1 || (row->inner_axis.stride == 1 && vector->inner_axis.stride == 1));
+        int64_t a = row->inner_axis.run, b = vector->inner_axis.run;
+        bool fits = row->native && vector->native && (a < b ? b % a == 0 : a % b == 0) &&
+                    (depth == 1 || ((a == 1 || row->inner_axis.stride == 1) && (b == 1 || vector->inner_axis.stride == 1)));
+        plan->dot_run = a < b ? a : b;
         plan->way = SAMBA_WAY_DOT;
         plan->sums_ld = vector->own.width;
         return fits && !integer;
@@ -225,8 +227,12 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
     double pack = packed ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
     double block = (double)(source->own.width * source->inner.width);
-    bool strided = source->plane_bytes && source->plane_windows[source->factor.window_count - 1].phases > 1;
-    double plane = (double)source->plane_bytes / (double)source->element_size * (strided ? 0.8 : 0.2);
+    const samba_plane_window *last = &source->plane_windows[source->factor.window_count - 1];
+    double plane = 0;
+    if (source->plane_bytes) { /* by rows */
+        double elements = (double)(source->plane_bytes / source->element_size);
+        plane = elements / (double)last->per * (last->phases > 1 ? 5.0 : 2.0) + elements * (last->phases > 1 ? 0.8 : 0.05);
+    }
     double span = block_span(source), seen = source->plane_bytes ? 0.1 : span < block ? span / block : 1.0;
     return pack + plane / block + (double)source->memory_size / 50.0 * seen;
 }
@@ -248,7 +254,7 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     double blocks = (double)cols / (double)vector->width, row_blocks = rows / (double)row->width, sums = rows * (double)cols;
     double unit, turns;
     if (plan->way == SAMBA_WAY_DOT) {
-        int64_t run = plan->row.inner_axis.run;
+        int64_t run = plan->dot_run;
         unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
         unit = unit * (1.2 + 0.8 / (double)at_most(row->width, 4)) + sums * steps * 1.5;
     } else {
@@ -338,10 +344,13 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     best->cost = -1;
-    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bit 3 along the gaps of the
-     * vector side. 16: dot */
-    for (int way = 0; way < 17; way++) {
-        bool swapped = way % 2 == 1, dot = way == 16;
+    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bits 3 and 4 vector side along
+     * its gaps, its plane unrolled. 32 and 33: dot, unrolled */
+    for (int way = 0; way < 34; way++) {
+        bool swapped = way < 32 && way % 2 == 1, dot = way >= 32, unrolled = way < 32 ? way & 16 : way == 33;
+        bool windows = (dot || swapped ? contract->a.window_count : 0) + (dot || !swapped ? contract->b.window_count : 0) > 0;
+        if ((unrolled && !windows) || (way & 8 && (way & 16 || way & 2)))
+            continue;
         int row_rank = swapped ? contract->n_rank : contract->m_rank, vector_rank = swapped ? contract->m_rank : contract->n_rank;
         const int64_t *row_size = swapped ? contract->n : contract->m, *vector_size = swapped ? contract->m : contract->n;
         for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
@@ -351,8 +360,8 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                 init_source(problem, !swapped, &plan.vector);
                 samba_split_init(&plan.row.own, row_rank, row_size, row_targets[i], 1);
                 samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_targets[j], lanes_of(problem));
-                describe_sources(problem, &plan, dot);
-                if (describe_ways(problem, &plan, dot, way & 2, way & 4, way & 8))
+                describe_sources(problem, &plan, dot, unrolled);
+                if (describe_ways(problem, &plan, dot, way & 2, way & 4, !dot && way & 8))
                     try_groups(problem, &plan, best);
             }
     }

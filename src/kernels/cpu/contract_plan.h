@@ -31,6 +31,7 @@ typedef struct samba_contract_plan {
     int64_t sums_rows, sums_ld;                 /* of a unit: elements */
     int64_t row_ld, row_step, vector_ld;        /* strides of a row block (own, k) and of k on the vector side, where even */
     int64_t row_pack_ld, vector_pack_ld;
+    int64_t dot_run; /* elements of k that lie together on both sides */
     int64_t sums_bytes, row_pack_bytes, vector_pack_bytes, turn_bytes; /* scratch; row_pack_bytes: of one block */
     double cost; /* ns, about */
 } samba_contract_plan;

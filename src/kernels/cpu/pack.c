@@ -67,43 +67,56 @@ static int64_t window_position(const samba_plane_window *window, int64_t x)
     return x % window->phases * window->phase_pitch + x / window->phases * window->pitch;
 }
 
-/* The plane holds, outermost first, the dims with strides of their own, then an image for each combination of phases. */
-static void describe_plane(samba_source *source, bool sort_own)
+/* How far an index of a dim moves along a window: not at all where the plane has images for the steps instead. */
+static int64_t window_step(const samba_source *source, bool inner, int window, int dim)
 {
     const samba_factor *factor = &source->factor;
+    bool instead = source->unrolled && inner == source->sort_own && window == factor->window_count - 1;
+    return instead ? 0 : inner ? factor->windows[window].inner[dim] : factor->windows[window].own[dim];
+}
+
+/* The plane holds, outermost first, the dims with strides of their own, then an image for each combination of phases. An unrolled
+ * plane needs only the first phase of the last window, since nothing moves there but what the phases were made for. */
+static void describe_plane(samba_source *source)
+{
+    const samba_factor *factor = &source->factor;
+    bool sort_own = source->sort_own;
     int64_t pitch = 1;
     for (int w = factor->window_count - 1; w >= 0; w--) {
         samba_plane_window *window = &source->plane_windows[w];
         *window = (samba_plane_window){.length = 1, .pitch = pitch};
         for (int side = 0; side < 2; side++) {
             const samba_split *split = side ? &source->inner : &source->own;
-            const int64_t *step = side ? factor->windows[w].inner : factor->windows[w].own;
             for (int i = split->cut; i < split->rank; i++) {
-                int64_t reach = step[i] * (box_count(split, i) - 1);
+                int64_t step = window_step(source, side, w, i), reach = step * (box_count(split, i) - 1);
                 window->length += reach < 0 ? -reach : reach;
                 window->origin += reach < 0 ? -reach : 0;
                 if (!side == sort_own && box_count(split, i) > 1)
-                    window->phases = greatest_common_divisor(window->phases, step[i]);
+                    window->phases = greatest_common_divisor(window->phases, step);
             }
         }
         if (window->phases < 1)
             window->phases = 1;
         window->per = (window->length + window->phases - 1) / window->phases;
+        window->filled = source->unrolled && w == factor->window_count - 1 ? 1 : window->phases;
         pitch *= window->per;
     }
     for (int w = factor->window_count - 1; w >= 0; w--) {
         source->plane_windows[w].phase_pitch = pitch;
-        pitch *= source->plane_windows[w].phases;
+        pitch *= source->plane_windows[w].filled;
     }
     source->image_size = pitch;
     for (int side = 1; side >= 0; side--) {
         const samba_split *split = side ? &source->inner : &source->own;
         const int64_t *stride = side ? factor->inner : factor->own;
-        for (int i = split->rank - 1; i >= split->cut; i--)
-            if (stride[i] != 0 && box_count(split, i) > 1) {
-                source->plane_dims[source->plane_rank++] = (samba_plane_dim){side, i, box_count(split, i), stride[i], pitch};
-                pitch *= box_count(split, i);
-            }
+        const samba_window *last = &factor->windows[factor->window_count - 1];
+        for (int i = split->rank - 1; i >= split->cut; i--) {
+            int64_t shift = (side ? last->inner[i] : last->own[i]) - window_step(source, side, factor->window_count - 1, i);
+            if ((stride[i] == 0 && shift == 0) || box_count(split, i) == 1)
+                continue;
+            source->plane_dims[source->plane_rank++] = (samba_plane_dim){side, i, box_count(split, i), stride[i], shift, pitch};
+            pitch *= box_count(split, i);
+        }
     }
     source->plane_bytes = (pitch * source->element_size + 63) / 64 * 64;
 }
@@ -124,10 +137,9 @@ static int64_t source_offset(const samba_source *source, bool inner, const int64
         if (source->plane_dims[j].inner == inner)
             offset += source->plane_dims[j].pitch * index[source->plane_dims[j].dim];
     for (int w = 0; w < factor->window_count; w++) {
-        const int64_t *step = inner ? factor->windows[w].inner : factor->windows[w].own;
         int64_t origin = source->plane_windows[w].origin, x = origin;
         for (int i = split->cut; i < split->rank; i++)
-            x += step[i] * index[i];
+            x += window_step(source, inner, w, i) * index[i];
         /* Which side is in phase with the sorting does not matter: places are relative to that of the blocks' first elements,
          * and one of the two sides moves by whole phases. */
         offset += window_position(&source->plane_windows[w], x) - window_position(&source->plane_windows[w], origin);
@@ -135,41 +147,39 @@ static int64_t source_offset(const samba_source *source, bool inner, const int64
     return offset;
 }
 
+/* The longest run: the last dim, then those around it that go on where it ends. */
 static void describe_axis(const samba_source *source, bool inner, samba_axis *axis)
 {
     const samba_split *split = inner ? &source->inner : &source->own;
-    int64_t index[SAMBA_CONTRACT_RANK] = {0}, last = 0;
-    int dim = split->rank - 1;
-    while (dim > split->cut && box_count(split, dim) == 1)
-        dim--;
-    *axis = (samba_axis){.count = split->width, .run = box_count(split, dim)};
-    if (!source->plane_bytes) {
-        axis->stride = (inner ? source->factor.inner : source->factor.own)[dim];
-        return;
-    }
-    for (int64_t i = 1; i < axis->run; i++) { /* sorting by mod phases may have broken the row */
-        int64_t offset;
-        index[dim] = i;
-        offset = source_offset(source, inner, index);
-        if (i == 1)
-            axis->stride = offset;
-        if (offset - last != axis->stride) {
-            axis->run = 1;
-            axis->stride = 0;
+    *axis = (samba_axis){.count = split->width, .run = 1};
+    for (int dim = split->rank - 1; dim >= split->cut; dim--) {
+        int64_t index[SAMBA_CONTRACT_RANK] = {0}, count = box_count(split, dim), stride = axis->stride;
+        if (count == 0)
+            return;
+        for (int64_t i = 1; i < count; i++) { /* sorting by mod phases may have broken the row */
+            index[dim] = i;
+            int64_t offset = source_offset(source, inner, index);
+            if (axis->run == 1 && i == 1)
+                stride = offset;
+            if (offset != i * axis->run * stride)
+                return;
         }
-        last = offset;
+        axis->stride = stride;
+        axis->run *= count;
     }
 }
 
-void samba_source_describe(samba_source *source, bool sort_own)
+void samba_source_describe(samba_source *source, bool sort_own, bool unrolled)
 {
     const samba_factor *factor = &source->factor;
+    source->sort_own = sort_own;
+    source->unrolled = unrolled;
     source->memory_size = (int64_t)samba_dtype_table[factor->dtype].size;
     source->element_size = source->class_ == SAMBA_F32 ? 4 : 8;
     source->plane_rank = 0;
     source->plane_bytes = 0;
     if (factor->window_count)
-        describe_plane(source, sort_own);
+        describe_plane(source);
     source->native = source->plane_bytes || factor->dtype == SAMBA_FLOAT32 || factor->dtype == SAMBA_FLOAT64 ||
                      factor->dtype == SAMBA_INT64;
     describe_axis(source, false, &source->own_axis);
@@ -265,6 +275,29 @@ static void copy_piece(const samba_source *source, const plane_piece *piece, con
         source->kernels->load[dtype](d, row, piece->count);
 }
 
+/* Nothing but rows of float32 copied, the common case: what lies above, below and beside them is cleared on the way. */
+static void copy_image(const samba_source *source, const plane_piece *piece, const char *memory, int64_t low, char *d)
+{
+    const samba_window *window = &source->factor.windows[0];
+    const samba_plane_window *rows = &source->plane_windows[0];
+    int64_t pitch = rows->pitch * 4, before = piece->to * 4, bytes = piece->count * 4, after = pitch - before - bytes;
+    int64_t top = low < 0 ? (-low < rows->length ? -low : rows->length) : 0;
+    int64_t bottom = window->limit - low < rows->length ? window->limit - low : rows->length;
+    const char *row = memory + (low + top) * window->stride * 4 + piece->from * 4;
+    bottom = bottom < top ? top : bottom;
+    memset(d, 0, (size_t)(top * pitch + before));
+    d += top * pitch + before;
+    for (int64_t i = top; i < bottom; i++, row += window->stride * 4, d += pitch) {
+        copy_run(d, row, bytes);
+        for (int64_t j = 0; j < after + before && i + 1 < bottom; j += 4)
+            memset(d + bytes + j, 0, 4);
+    }
+    if (bottom > top)
+        memset(d - pitch + bytes, 0, (size_t)(after + (rows->length - bottom) * pitch));
+    else
+        memset(d - before, 0, (size_t)((rows->length - bottom) * pitch));
+}
+
 /* The rows and columns of one image, over zeros. */
 static void fill_image(const samba_source *source, const char *memory, const int64_t *low, char *d)
 {
@@ -272,8 +305,15 @@ static void fill_image(const samba_source *source, const char *memory, const int
     int last = factor->window_count - 1;
     const samba_plane_window *columns = &source->plane_windows[last], *rows = &source->plane_windows[0];
     const samba_window *window = &factor->windows[0];
+    if (last == 1 && factor->dtype == SAMBA_FLOAT32 && window->dilation == 1 && rows->phases == 1 && columns->filled == 1) {
+        plane_piece piece = find_piece(&factor->windows[last], columns, low[last], 0);
+        if (piece.count > 0 && piece.from_step == 1 && piece.to_step == 1) {
+            copy_image(source, &piece, memory, low[0], d);
+            return;
+        }
+    }
     memset(d, 0, (size_t)(source->image_size * source->element_size));
-    for (int64_t phase = 0; phase < columns->phases; phase++) {
+    for (int64_t phase = 0; phase < columns->filled; phase++) {
         plane_piece piece = find_piece(&factor->windows[last], columns, low[last], phase);
         if (piece.count == 0)
             continue;
@@ -292,16 +332,18 @@ static void fill_image(const samba_source *source, const char *memory, const int
 
 static void fill_plane(const samba_source *source, const char *memory, const int64_t *low, const int64_t *counts, char *plane)
 {
-    int64_t index[2 * SAMBA_CONTRACT_RANK] = {0};
-    int j;
+    int64_t index[2 * SAMBA_CONTRACT_RANK] = {0}, start[2] = {low[0], low[1]};
+    int j, last = source->factor.window_count - 1;
     do {
         const char *from = memory;
         char *to = plane;
+        start[last] = low[last];
         for (j = 0; j < source->plane_rank; j++) {
+            start[last] += index[j] * source->plane_dims[j].shift;
             from += index[j] * source->plane_dims[j].stride * source->memory_size;
             to += index[j] * source->plane_dims[j].pitch * source->element_size;
         }
-        fill_image(source, from, low, to);
+        fill_image(source, from, start, to);
         for (j = 0; j < source->plane_rank && ++index[j] >= counts[j]; j++)
             index[j] = 0;
     } while (j < source->plane_rank);

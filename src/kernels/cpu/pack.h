@@ -7,7 +7,9 @@
  *
  * Windows disappear here: the part of the image that a pair of blocks sees is copied once into a plane with its padding and
  * dilation zeros, where windows are plain strides. A stride of s pixels is undone in the plane too: its coordinates are sorted
- * by x mod s, so that neighbours along the wanted side lie together. Planes and packed blocks live in the caller's scratch. */
+ * by x mod s, so that neighbours along the wanted side lie together. An unrolled plane has an image for each step that the other side
+ * takes along the last window, and rows without what only other steps see: all pixels of a plane lie in one run. Planes and packed
+ * blocks live in the caller's scratch. */
 #ifndef SAMBA_CPU_PACK_H
 #define SAMBA_CPU_PACK_H
 
@@ -36,14 +38,15 @@ typedef struct samba_axis {
     int64_t *offset; /* NULL until samba_source_tables */
 } samba_axis;
 
-typedef struct samba_plane_dim { /* a dim that windows do not cover */
+typedef struct samba_plane_dim { /* a dim with images of its own: windows do not cover it, or not in this plane */
     bool inner;
     int dim;
-    int64_t size, stride, pitch;
+    int64_t size, stride, shift, pitch; /* from one index to the next: in memory, along the last window, in the plane */
 } samba_plane_dim;
 typedef struct samba_plane_window {
-    /* coordinates held, the lowest `origin` below that of the blocks' first elements; sorted by mod phases, `per` of each */
-    int64_t length, origin, phases, per, pitch, phase_pitch;
+    /* coordinates held, the lowest `origin` below that of the blocks' first elements; sorted by mod phases, `per` of each of the
+     * first `filled` */
+    int64_t length, origin, phases, filled, per, pitch, phase_pitch;
 } samba_plane_window;
 
 typedef struct samba_source {
@@ -55,6 +58,7 @@ typedef struct samba_source {
     bool native;         /* elements lie in memory (or in the plane) as the sums' type */
     int64_t memory_size, element_size;
     samba_axis own_axis, inner_axis;
+    bool sort_own, unrolled;
     int plane_rank;
     samba_plane_dim plane_dims[2 * SAMBA_CONTRACT_RANK];
     samba_plane_window plane_windows[2];
@@ -62,8 +66,8 @@ typedef struct samba_source {
 } samba_source;
 
 /* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks
- * shall lie together, else those along k. */
-void samba_source_describe(samba_source *source, bool sort_own);
+ * shall lie together, else those along k. unrolled: as many of them as possible, at the price of copies. */
+void samba_source_describe(samba_source *source, bool sort_own, bool unrolled);
 int64_t samba_source_step(const samba_source *source, int dim); /* from one index of an own dim to the next, within a block */
 samba_status samba_source_tables(samba_source *source, samba_arena *arena);
 const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_box *own, const samba_box *inner,

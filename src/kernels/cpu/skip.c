@@ -69,8 +69,6 @@ samba_status samba_skip_new(const samba_source *source, samba_arena *arena, cons
     *result = NULL;
     if (!source->plane_bytes || source->inner.total % k != 0 || !has_zeros(source))
         return SAMBA_OK;
-    if (run > 1 && factor->windows[0].own[source->own.rank - 1] != 0)
-        return SAMBA_OK; /* a run goes along the outer window */
     for (int i = source->inner.cut; i < source->inner.rank; i++)
         if (factor->windows[0].inner[i] != 0)
             most *= source->inner.size[i];
@@ -87,8 +85,11 @@ samba_status samba_skip_new(const samba_source *source, samba_arena *arena, cons
     fill_places(source, false, source->own.width, places);
     fill_places(source, true, k, place);
     skip->runs = (source->own.width + run - 1) / run;
-    for (int64_t r = 0; r < skip->runs; r++)
-        places[r] = places[r * run];
+    for (int64_t i = 0; i < source->own.width; i++) {
+        if (places[i] != places[i / run * run])
+            return SAMBA_OK; /* a run goes along the outer window */
+        places[i / run] = places[i]; /* the place of this run is not asked for again but as its own first */
+    }
     skip->own = places;
     sort_rows(skip, place, k);
     *result = skip;
