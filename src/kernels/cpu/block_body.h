@@ -91,36 +91,39 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
     int64_t runs = cols / run, pieces = (run + NAME_LANES - 1) / NAME_LANES;
     int64_t all = runs * pieces + (cols - runs * run + NAME_LANES - 1) / NAME_LANES;
     int64_t most = needed ? 2 : MAX_VECTORS; /* more vectors side by side need more */
-    int64_t groups = (all + most - 1) / most, done = 0;
-    for (int64_t group = 0; group < groups; group++) {
+    for (int64_t done = 0, groups = (all + most - 1) / most; done < all; groups -= groups > 1) {
         const REAL *b[MAX_VECTORS], *a[MAX_ROWS];
         REAL *c[MAX_VECTORS];
         int lanes[MAX_VECTORS], vectors = 0;
-        samba_range span = {needed ? k : 0, needed ? 0 : k};
+        samba_range span = {0, k};
         bool part = false;
-        for (; done < (group + 1) * all / groups; done++, vectors++) {
+        int64_t share = (all - done + groups - 1) / groups, end = done + (share < most ? share : most);
+        for (; done < end; done++, vectors++) {
             int64_t at = done % pieces * NAME_LANES, start = done / pieces * run;
             int64_t left = cols - start < run ? cols - start - at : run - at;
+            if (needed) {
+                samba_range own = needed[done / pieces];
+                if (vectors > 0 && (own.begin >= span.end || own.end <= span.begin))
+                    break; /* side by side they would need both */
+                span.begin = vectors > 0 && span.begin < own.begin ? span.begin : own.begin;
+                span.end = vectors > 0 && span.end > own.end ? span.end : own.end;
+            }
             b[vectors] = (const REAL *)b_ + bo[start] + at;
             c[vectors] = (REAL *)c_ + start + at;
             lanes[vectors] = left < NAME_LANES ? (int)left : NAME_LANES;
             part |= left < NAME_LANES;
-            if (needed && needed[done / pieces].end > needed[done / pieces].begin) {
-                span.begin = needed[done / pieces].begin < span.begin ? needed[done / pieces].begin : span.begin;
-                span.end = needed[done / pieces].end > span.end ? needed[done / pieces].end : span.end;
-            }
         }
         int64_t parts = (rows + rows_of[vectors] - 1) / rows_of[vectors], i = 0;
         for (int64_t row = 0; row < parts; row++) {
-            int64_t end = (row + 1) * rows / parts;
-            int height = (int)(end - i);
+            int64_t last = (row + 1) * rows / parts;
+            int height = (int)(last - i);
             for (int r = 0; r < height; r++)
                 a[r] = (const REAL *)a_ + ao[i + r];
             NAME(offsets_small)(height, vectors, part, a, ak + span.begin, b, bk + span.begin, c, ldc, lanes,
                                 span.end - span.begin, first);
             for (int j = 0; j < vectors; j++)
                 c[j] += height * ldc;
-            i = end;
+            i = last;
         }
     }
 }

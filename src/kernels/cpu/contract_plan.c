@@ -3,6 +3,7 @@
  * Simplifying a contraction and choosing how it runs. All candidates are described in full and costed; nothing is special-cased
  * to a model's shapes. Costs are ns on one core; they need be right only where candidates differ much. */
 #include "kernels/cpu/contract_plan.h"
+#include "kernels/cpu/skip.h"
 #include <string.h>
 
 #define LARGE_CACHE (1024 * 1024) /* bytes of scratch a unit may touch again and again */
@@ -121,11 +122,13 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
 static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool unrolled)
 {
     const samba_contract *contract = &problem->contract;
+    plan->row.unrolled = dot && unrolled;
+    plan->vector.unrolled = unrolled;
     for (int64_t target = dot ? 2 * K_TARGET : K_TARGET;; target /= 2) {
         samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
         plan->vector.inner = plan->row.inner;
-        samba_source_describe(&plan->row, false, dot && unrolled);
-        samba_source_describe(&plan->vector, !dot, unrolled);
+        samba_source_describe(&plan->row, false);
+        samba_source_describe(&plan->vector, !dot);
         if (plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE || target <= 16)
             return;
     }
@@ -261,6 +264,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         int64_t run = plan->vector_packed || plan->view ? block_cols : plan->vector.own_axis.run;
         double width = (double)(round_up(run, lanes) * block_cols / run);
         unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
+        if (plan->way == SAMBA_WAY_OFFSETS && !plan->vector_packed && !plan->view)
+            unit *= samba_skip_share(&plan->vector);
         if (block_cols <= lanes)
             unit *= (plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm) || row->width >= 8 ? 1.1 : 1.4;
         /* Many rows in work at once that lie a multiple of 4096 bytes apart fall on one cache set. */

@@ -169,11 +169,10 @@ static void describe_axis(const samba_source *source, bool inner, samba_axis *ax
     }
 }
 
-void samba_source_describe(samba_source *source, bool sort_own, bool unrolled)
+void samba_source_describe(samba_source *source, bool sort_own)
 {
     const samba_factor *factor = &source->factor;
     source->sort_own = sort_own;
-    source->unrolled = unrolled;
     source->memory_size = (int64_t)samba_dtype_table[factor->dtype].size;
     source->element_size = source->class_ == SAMBA_F32 ? 4 : 8;
     source->plane_rank = 0;

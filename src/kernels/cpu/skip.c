@@ -21,18 +21,25 @@ static void fill_places(const samba_source *source, bool inner, int64_t count, i
 
 static int64_t cycle(int64_t x, int64_t dilation) { return (x % dilation + dilation) % dilation; }
 
-/* Do windows lie outside the image, or between its rows, often enough to pay for looking? */
-static bool has_zeros(const samba_source *source)
+double samba_skip_share(const samba_source *source)
 {
     const samba_window *window = &source->factor.windows[0];
+    const samba_split *own = &source->own;
     int64_t low = window->base, high = window->base;
+    if (!source->plane_bytes || source->inner.total % source->inner.width != 0)
+        return 1;
     for (int side = 0; side < 2; side++) {
-        const samba_split *split = side ? &source->inner : &source->own;
+        const samba_split *split = side ? &source->inner : own;
         const int64_t *step = side ? window->inner : window->own;
         for (int i = 0; i < split->rank; i++)
             *(step[i] < 0 ? &low : &high) += step[i] * (split->size[i] - 1);
     }
-    return 5 * window->limit < 4 * (high - low + 1);
+    int64_t along = 1; /* columns of one row of the image */
+    for (int i = own->rank - 1; i >= own->cut && window->own[i] == 0; i--)
+        along *= i == own->cut ? own->step : own->size[i];
+    if (source->own_axis.run > along || 5 * window->limit >= 4 * (high - low + 1))
+        return 1;
+    return window->dilation > 1 ? 1.0 / (double)window->dilation : 0.5 + 0.5 * (double)window->limit / (double)(high - low + 1);
 }
 
 /* Sorts the rows of k; few, so by insertion. */
@@ -67,12 +74,12 @@ samba_status samba_skip_new(const samba_source *source, samba_arena *arena, cons
     const samba_factor *factor = &source->factor;
     int64_t run = source->own_axis.run, k = source->inner.width, most = 1;
     *result = NULL;
-    if (!source->plane_bytes || source->inner.total % k != 0 || !has_zeros(source))
+    if (samba_skip_share(source) == 1)
         return SAMBA_OK;
     for (int i = source->inner.cut; i < source->inner.rank; i++)
         if (factor->windows[0].inner[i] != 0)
             most *= source->inner.size[i];
-    if (most == 1 || most > 64)
+    if (most > 64)
         return SAMBA_OK;
     samba_skip *skip = samba_arena_alloc(arena, sizeof *skip);
     int64_t *places = samba_arena_alloc(arena, (size_t)source->own.width * sizeof *places);
@@ -85,11 +92,8 @@ samba_status samba_skip_new(const samba_source *source, samba_arena *arena, cons
     fill_places(source, false, source->own.width, places);
     fill_places(source, true, k, place);
     skip->runs = (source->own.width + run - 1) / run;
-    for (int64_t i = 0; i < source->own.width; i++) {
-        if (places[i] != places[i / run * run])
-            return SAMBA_OK; /* a run goes along the outer window */
-        places[i / run] = places[i]; /* the place of this run is not asked for again but as its own first */
-    }
+    for (int64_t r = 0; r < skip->runs; r++)
+        places[r] = places[r * run];
     skip->own = places;
     sort_rows(skip, place, k);
     *result = skip;

@@ -17,7 +17,9 @@ typedef struct samba_skip {
     int64_t *order;             /* [k] old places of the new order */
 } samba_skip;
 
-/* *skip is NULL where there is nothing to gain, or blocks of k differ in size. */
+/* About which share of the products is needed; 1 where skipping is not worth looking, or blocks of k differ in size. */
+double samba_skip_share(const samba_source *source);
+/* *skip is NULL where that is 1. */
 samba_status samba_skip_new(const samba_source *source, samba_arena *arena, const samba_skip **skip);
 /* What each run of the block needs: ranges[runs]. */
 void samba_skip_find(const samba_skip *skip, const samba_box *own, const samba_box *inner, samba_range *ranges);
