@@ -66,6 +66,8 @@ static samba_status check_options(samba_context *context, const samba_compile_op
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: give either a model function or a graph, not %s", o->model ? "both" : "neither");
     if (o->grad_accumulation_steps < 1)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is %d, expected 1 or more", o->grad_accumulation_steps);
+    if (o->chunk_bytes < 0)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: chunk_bytes is %lld, expected 0 for the default, or more", (long long)o->chunk_bytes);
     if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The compiler's rooms in the order data walks through them (pipeline.c has the list):
- *   graph passes      autodiff, optimizer, expand, simplify, remat    graph -> graph
+ *   graph passes      autodiff, optimizer, expand, simplify, chunk, remat  graph -> graph
  *   fusion            fuse.c     nodes -> groups, each of which becomes one stage
  *   lowering          lower_*.c  groups -> stages (tile programs, contractions, kernels)
  *   memory            memory.c   values -> buffers -> offsets in one arena
@@ -141,6 +141,7 @@ samba_status samba_pass_autodiff(samba_compiler *compiler);
 samba_status samba_pass_optimizer(samba_compiler *compiler);
 samba_status samba_pass_expand(samba_compiler *compiler);
 samba_status samba_pass_simplify(samba_compiler *compiler);
+samba_status samba_pass_chunk(samba_compiler *compiler);
 samba_status samba_pass_remat(samba_compiler *compiler);
 samba_status samba_pass_fuse(samba_compiler *compiler);
 samba_status samba_pass_place(samba_compiler *compiler);

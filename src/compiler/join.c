@@ -114,7 +114,7 @@ bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, uint64_t *bef
     const samba_node *node = samba_node_at(f->graph, ref);
     const samba_group *g = &f->groups[group];
     if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase || g->member_count >= SAMBA_GROUP_MEMBER_LIMIT ||
-        g->member_count == 0)
+        g->member_count == 0 || samba_node_at(f->graph, g->anchor)->part != node->part)
         return false;
     samba_gather_before(f, group, ref, before);
     if (samba_bit(before, group))

@@ -34,7 +34,7 @@ static bool mergeable(const samba_fusion *f, int32_t into, int32_t from)
 {
     const samba_group *a = &f->groups[into], *b = &f->groups[from];
     if (b->kind != SAMBA_GROUP_TILE || (a->kind != SAMBA_GROUP_TILE && a->kind != SAMBA_GROUP_CONTRACT) || a->phase != b->phase ||
-        a->rank != b->rank || memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
+        samba_node_at(f->graph, a->anchor)->part != samba_node_at(f->graph, b->anchor)->part || a->rank != b->rank || memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
         a->member_count + b->member_count > SAMBA_GROUP_MEMBER_LIMIT || (b->cols != 0 && b->cols != a->cols))
         return false;
     if (another_between(f, into, from) || another_between(f, from, into) || reads_memory(f, into, from) || reads_memory(f, from, into))

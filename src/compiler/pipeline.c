@@ -13,6 +13,7 @@
     PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                            \
     PASS(expand)    /* composites -> core operators: after autodiff, which knows closed gradients */ \
     PASS(simplify)  /* what the others left behind */                                                 \
+    PASS(chunk)     /* large values rows by rows: needs core operators, and copies nodes as remat does */ \
     PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */           \
     PASS(fuse)                                                                                        \
     PASS(place)                                                                                       \

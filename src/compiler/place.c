@@ -215,6 +215,10 @@ samba_status samba_pass_place(samba_compiler *c)
         int32_t target = -1;
         if (sink->kind == SAMBA_SINK_ASSIGN) {
             target = c->buffer_of[sink->target];
+        } else if (sink->kind == SAMBA_SINK_AGAIN) {
+            for (int32_t t = 0; t < c->plan.tensor_count; t++)
+                if (c->plan.tensors[t].kind == SAMBA_KIND_OUTPUT && strcmp(c->plan.tensors[t].name, samba_graph_name_at(g, sink->name)) == 0)
+                    target = c->plan.tensors[t].buffer;
         } else {
             SAMBA_TRY(add_tensor(c, samba_graph_name_at(g, sink->name), SAMBA_KIND_OUTPUT, samba_node_at(g, sink->value), &target));
             c->plan.tensors[c->plan.tensor_count - 1].is_loss = sink->kind == SAMBA_SINK_LOSS;

@@ -306,6 +306,7 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
             phase = graph->nodes[node.inputs[i]].phase;
     node.phase = (uint8_t)phase;
     node.scope = graph->scope;
+    node.part = graph->part;
     samba_ref found = find_node(graph, &node, graph->recompute ? phase : SAMBA_ZEROGRAD, phase);
     if (found != SAMBA_NONE)
         return found;
@@ -373,6 +374,8 @@ static bool check_named_sink(samba_graph *graph, const samba_sink *sink)
     }
     for (int64_t i = 0; i < graph->sink_count; i++)
         if (graph->sinks[i].kind != SAMBA_SINK_ASSIGN && graph->sinks[i].name == sink->name) {
+            if (sink->kind == SAMBA_SINK_AGAIN && graph->sinks[i].kind != SAMBA_SINK_AGAIN && graph->sinks[i].phase < sink->phase)
+                continue;
             samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": another output has that name already", name);
             return false;
         }

@@ -104,12 +104,18 @@ typedef struct samba_node {
     uint8_t dtype, rank, phase;
     uint16_t arity;
     uint32_t scope; /* name index of the scope it was made in: for people; not part of its identity */
+    uint32_t part;  /* nodes of two parts never share a stage (compiler/chunk.c); not part of its identity */
     const samba_ref *inputs;
     const samba_attrs *attrs; /* only the bytes of the op's kind exist */
     int64_t shape[SAMBA_MAX_RANK];
 } samba_node;
 
-typedef enum samba_sink_kind { SAMBA_SINK_OUTPUT, SAMBA_SINK_LOSS, SAMBA_SINK_ASSIGN } samba_sink_kind;
+typedef enum samba_sink_kind {
+    SAMBA_SINK_OUTPUT,
+    SAMBA_SINK_LOSS,
+    SAMBA_SINK_ASSIGN,
+    SAMBA_SINK_AGAIN /* what an output or loss of an earlier phase has delivered, computed again (compiler/chunk.c) */
+} samba_sink_kind;
 typedef struct samba_sink {
     samba_sink_kind kind;
     samba_phase phase; /* section type that delivers it */
@@ -137,6 +143,7 @@ struct samba_graph {
     samba_phase phase; /* given to new nodes */
     bool recompute;    /* new nodes are of `phase` even if an earlier phase has an equal one */
     uint32_t scope;    /* current scope, given to new nodes */
+    uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
     uint32_t *scopes;  /* the scopes around it, outermost first */
     int64_t scope_count, scope_capacity;
     samba_status status; /* sticky */

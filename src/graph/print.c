@@ -118,7 +118,7 @@ static void print_sink(samba_text *text, const samba_graph *graph, const samba_s
     if (sink->kind == SAMBA_SINK_ASSIGN) {
         samba_text_add(text, "assign %%%u", sink->target);
     } else {
-        samba_text_add(text, sink->kind == SAMBA_SINK_LOSS ? "loss " : "output ");
+        samba_text_add(text, sink->kind == SAMBA_SINK_LOSS ? "loss " : sink->kind == SAMBA_SINK_AGAIN ? "again " : "output ");
         print_string(text, graph->names[sink->name]);
     }
     samba_text_add(text, " %%%u @%s\n", sink->value, samba_phase_names[sink->phase]);

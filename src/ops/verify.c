@@ -91,6 +91,8 @@ static samba_status verify_sink(const samba_graph *graph, int64_t index)
     for (int64_t i = 0; !wrong && i < index; i++) {
         const samba_sink *other = &graph->sinks[i];
         bool assigns = sink->kind == SAMBA_SINK_ASSIGN;
+        if (sink->kind == SAMBA_SINK_AGAIN && other->kind != SAMBA_SINK_AGAIN && other->phase < sink->phase)
+            continue;
         if (assigns == (other->kind == SAMBA_SINK_ASSIGN) &&
             (assigns ? other->target == sink->target && other->phase == sink->phase : other->name == sink->name))
             wrong = "is there twice";

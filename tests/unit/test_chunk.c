@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logits in chunks of rows: with the limit lowered, small models give the losses and gradients of the reference, whole and section by
+ * section with the same bits, and no stage has a domain of all logits. What cannot be cut stays as it was. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "kernels/kernel.h"
+#include "training.h"
+
+#include "reference.h"
+
+enum { INNER = 6 };
+typedef struct head {
+    const char *name;
+    int64_t batch, length, classes; /* length 0: rows are the batch */
+    bool bias, tied, logits_out, accuracy, float64;
+    double label_smoothing;
+    samba_reduction reduction;
+    int64_t ignore; /* label that does not count */
+    int kind;       /* what else is done with the logits */
+    bool cut;       /* expected */
+} head;
+
+static samba_value logits_of(samba_graph *g, const head *h)
+{
+    samba_dtype dtype = h->float64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
+    samba_value x = samba_input(g, "x");
+    if (h->tied) /* x is tokens */
+        x = samba_embedding(x, "wte", h->classes, INNER);
+    else
+        x = samba_mul(samba_tanh(x), samba_parameter(g, "scale", dtype, 1, SHAPE(INNER), (samba_initializer){SAMBA_INIT_NORMAL, 1, 0.2}));
+    if (h->tied)
+        return samba_matmul(samba_tanh(x), samba_transpose(samba_parameter(g, "wte.weight", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}), 0, 1));
+    samba_value w = samba_parameter(g, "head", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.7});
+    samba_value y = samba_matmul(x, samba_transpose(w, 0, 1));
+    return h->bias ? samba_add(y, samba_parameter(g, "bias", dtype, 1, SHAPE(h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.5})) : y;
+}
+
+static void model(samba_graph *g, const void *options)
+{
+    const head *h = options;
+    samba_value logits = logits_of(g, h), label = samba_input(g, "label");
+    if (h->length && h->kind != 4) {
+        logits = samba_reshape(logits, 2, SHAPE(h->batch * h->length, h->classes));
+        label = samba_flatten(label, 0, -1);
+    }
+    if (h->kind == 1) /* scaled and capped */
+        logits = samba_mul_scalar(samba_tanh(samba_mul_scalar(logits, 0.3)), 4);
+    if (h->kind == 4) /* (N, C, d) */
+        logits = samba_permute(logits, (const int[]){0, 2, 1});
+    samba_cross_entropy_options o = {h->ignore, h->label_smoothing, h->reduction};
+    samba_value loss = samba_cross_entropy_with(logits, label, &o);
+    if (h->reduction == SAMBA_NO_REDUCTION)
+        loss = samba_sum(samba_mul(loss, loss), 0, NULL, false);
+    if (h->kind == 2) { /* the size of the sums counts too */
+        samba_value z = samba_log(samba_sum(samba_exp(logits), 1, (const int[]){1}, true));
+        loss = samba_add(loss, samba_mul_scalar(samba_mean(samba_mul(z, z), 0, NULL, false), 0.01));
+    }
+    if (h->kind == 3) /* the gradient waits for the loss */
+        loss = samba_mul(loss, loss);
+    if (h->logits_out)
+        samba_output(g, "logits", logits);
+    if (h->accuracy)
+        samba_output(g, "right", samba_sum(samba_cast(samba_eq(samba_argmax(logits, -1, false), label), SAMBA_INT64), 0, NULL, false));
+    samba_loss(g, "loss", loss);
+}
+
+static const head heads[] = {
+    {"plain", 200, 0, 555, .cut = true, .ignore = -100},
+    {"bias", 193, 0, 1001, .bias = true, .cut = true, .ignore = -100},
+    {"tokens", 3, 100, 640, .bias = true, .cut = true, .ignore = -100},
+    {"one_sequence", 1, 150, 640, .cut = true, .ignore = -100},
+    {"tied", 4, 70, 333, .tied = true, .cut = true, .ignore = -100},
+    {"smooth_sum", 130, 0, 700, .label_smoothing = 0.2, .reduction = SAMBA_SUM, .cut = true, .ignore = 5},
+    {"ignored_mean", 300, 0, 64, .bias = true, .label_smoothing = 0.1, .cut = true, .ignore = 3},
+    {"rows_out", 180, 0, 257, .reduction = SAMBA_NO_REDUCTION, .bias = true, .cut = true, .ignore = 7},
+    {"large", 130, 0, 5000, .bias = true, .cut = true, .ignore = -100},
+    {"doubles", 131, 0, 300, .float64 = true, .bias = true, .cut = true, .ignore = -100},
+    {"capped", 200, 0, 300, .kind = 1, .bias = true, .cut = true, .ignore = -100},
+    {"sums_count", 200, 0, 300, .kind = 2, .bias = true, .cut = true, .ignore = -100},
+    {"accuracy", 2, 90, 300, .accuracy = true, .bias = true, .cut = true, .ignore = -100},
+    {"classes_second", 2, 90, 300, .kind = 4, .bias = true, .cut = true, .ignore = -100},
+    {"loss_squared", 200, 0, 300, .kind = 3, .cut = false, .ignore = -100},
+    {"logits_out", 200, 0, 300, .logits_out = true, .cut = false, .ignore = -100},
+    {"few_rows", 64, 0, 3000, .cut = false, .ignore = -100},
+    {"narrow", 300, 0, 40, .cut = false, .ignore = -100},
+};
+
+static void make_inputs(const head *h, samba_tensor **inputs)
+{
+    int64_t shape[3] = {h->batch, h->length ? h->length : INNER, INNER}, rows[2] = {h->batch, h->length};
+    if (h->tied) {
+        inputs[0] = tensor("x", SAMBA_INT64, 2, rows);
+        need(samba_fill_integers(inputs[0], 5, 0, h->classes));
+    } else {
+        inputs[0] = normal("x", h->float64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32, h->length ? 3 : 2, shape, 6);
+    }
+    inputs[1] = tensor("label", SAMBA_INT64, h->length ? 2 : 1, rows);
+    need(samba_fill_integers(inputs[1], 7, 0, h->classes));
+    if (h->ignore >= 0)
+        for (int64_t i = 0; i < samba_tensor_numel(inputs[1]); i += 3)
+            ((int64_t *)samba_tensor_data(inputs[1]))[i] = h->ignore;
+}
+
+static void run_with(samba_session *session, samba_tensor **inputs, int count, const char *const *types)
+{
+    samba_run_options r = samba_run_defaults();
+    r.inputs = inputs;
+    r.input_count = 2;
+    r.section_types = types;
+    r.section_type_count = count;
+    need(samba_run(session, &r));
+}
+
+static char *log_text;
+static void take(void *user, const char *pass, const char *text)
+{
+    (void)user, (void)pass;
+    free(log_text);
+    log_text = strdup(text);
+}
+
+static void compile_head(const head *h, samba_tensor **inputs, bool inference, int64_t chunk_bytes, char *path, size_t size)
+{
+    samba_compile_options options = compile_of(h->name, model, h, 2, inputs);
+    options.chunk_bytes = chunk_bytes;
+    options.inference = inference;
+    options.dump_after = "section";
+    options.dump = take;
+    need(samba_compile(context, &options, path, size));
+}
+
+/* No stage has the logits of all rows. */
+static bool is_cut(const head *h)
+{
+    char product[64], two[64], three[64];
+    snprintf(product, sizeof product, " %lldx%lldx%d ", (long long)(h->batch * (h->length ? h->length : 1)), (long long)h->classes, INNER);
+    snprintf(two, sizeof two, "(%lld, %lld)", (long long)(h->batch * (h->length ? h->length : 1)), (long long)h->classes);
+    snprintf(three, sizeof three, "(%lld, %lld, %lld)", (long long)h->batch, (long long)h->length, (long long)h->classes);
+    return !strstr(log_text, product) && !strstr(log_text, two) && !strstr(log_text, three);
+}
+
+static void check_isa(const head *h, samba_tensor **inputs, const char *path, int threads, const char *isa, bool inference)
+{
+    samba_session_options so = samba_session_defaults();
+    so.threads = threads;
+    so.isa = isa;
+    so.seed = 3;
+    samba_session *whole, *pieces;
+    need(samba_session_new(context, path, &so, &whole));
+    run_with(whole, inputs, 0, NULL);
+    compare_with_reference(&(reference_case){h->name, model, h, 2, inputs, inference, 0, NULL, 0}, whole);
+    if (!inference) {
+        need(samba_session_new(context, path, &so, &pieces));
+        run_with(pieces, inputs, 1, (const char *[]){"FWD"});
+        double forward = get_scalar(pieces, "loss");
+        assert_true(forward == get_scalar(whole, "loss"));
+        run_with(pieces, inputs, 1, (const char *[]){"BCKWD"});
+        assert_same_bits(whole, pieces, COMPUTED);
+        samba_session_free(pieces);
+    }
+    samba_session_free(whole);
+}
+
+static void check_head(void **state)
+{
+    const head *h = *state;
+    samba_tensor *inputs[2];
+    char path[512];
+    make_inputs(h, inputs);
+    for (int inference = 0; inference < 2; inference++) {
+        compile_head(h, inputs, inference, 64 * h->classes * (h->float64 ? 8 : 4), path, sizeof path);
+        bool cut = h->cut || (inference && h->kind == 3);
+        if (is_cut(h) != cut)
+            fail_msg("%s: %s\n%s", h->name, cut ? "a stage has all logits" : "cut, where it should not be", log_text);
+        for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
+            check_isa(h, inputs, path, 1 + isa % 2, samba_isa_names[isa], inference);
+        check_isa(h, inputs, path, 2, NULL, inference);
+    }
+    samba_tensor_free(inputs[0]);
+    samba_tensor_free(inputs[1]);
+}
+
+int main(void)
+{
+    if (!training_begin())
+        return 1;
+    enum { COUNT = sizeof heads / sizeof heads[0] };
+    struct CMUnitTest tests[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        tests[i] = (struct CMUnitTest){heads[i].name, check_head, NULL, NULL, (void *)(uintptr_t)&heads[i]};
+    int failed = _cmocka_run_group_tests("chunks of rows", tests, COUNT, NULL, NULL);
+    free(log_text);
+    return training_end(failed);
+}
