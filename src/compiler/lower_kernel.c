@@ -84,7 +84,7 @@ static samba_status index_add(samba_compiler *c, const samba_group *group, const
     for (int i = 1; i < 3; i++)
         in_place = in_place && c->buffer_of[access[node->inputs[i]].base] != base && c->buffer_of[access[node->inputs[i]].base] != result;
     if (!in_place || !samba_share_buffer(c, base, result))
-        SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase}));
+        SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase, group->redone}));
     samba_stage *stage;
     SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs + 1, &stage));
     const samba_node *rows = samba_node_at(c->graph, node->inputs[1]);
