@@ -10,7 +10,7 @@
 
 #include "kernels/stage.h"
 
-#define SAMBA_TILE_CAPACITY 256 /* elements of a register that is not wide; measured in docs/architecture.md */
+#define SAMBA_TILE_CAPACITY 512 /* elements of a register that is not wide; measured in docs/architecture.md */
 
 typedef enum samba_isa { SAMBA_ISA_GENERIC = 0, SAMBA_ISA_AVX2 = 1, SAMBA_ISA_AVX512 = 2, SAMBA_ISA_COUNT = 3 } samba_isa;
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */

@@ -33,7 +33,7 @@ enum {
     LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
     PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
-    HOT_PANELS = 4        /* panels between two calls of the epilogue; of a unit where B is a thread's own */
+    HOT_PANELS = 8        /* panels between two calls of the epilogue; of a unit where B is a thread's own */
 };
 #define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
 #define MOST_PACKED (96 << 20)    /* bytes of packed B */
@@ -54,7 +54,7 @@ typedef struct panels {
     int64_t batches, m, n, k;
     bool share_a;    /* A is packed whole, B by units; else the other way */
     int64_t rows, row_blocks, step, steps, panel_count;    /* of a block; of all */
-    int64_t unit_blocks, unit_panels, row_units, column_units, units;
+    int64_t unit_blocks, unit_panels, row_units, column_units, units, hot_panels;
     samba_source a, b; /* as samba_pack wants them; their axes are even */
     int64_t row_ld;    /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes; /* packed, of full steps */
@@ -164,7 +164,7 @@ static void run_unit(const panels *p, const char *shared, char *own, int64_t uni
             if (!p->share_a && !p->a_in_place)
                 pack_rows(p, mine, batch, step, i);
             for (int64_t j = j0, until; j < j1; j = until) {
-                until = last && !p->whole_rows ? at_most(j + HOT_PANELS, j1) : j1;
+                until = last && !p->whole_rows ? at_most(j + p->hot_panels, j1) : j1;
                 for (int64_t l = j; l < until; l++)
                     multiply(p, block, i, b + panel_place(p, step, l), l, step, row_sums + (l - j0) * WIDTH);
                 if (last)
@@ -307,6 +307,7 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
         p->row_units = p->row_blocks;
         p->unit_blocks = 1;
     }
+    deal(p->unit_panels, HOT_PANELS, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
     p->units = p->batches * p->row_units * p->column_units;
     p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
 }
