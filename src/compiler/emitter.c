@@ -130,6 +130,29 @@ static int collapse(const samba_emitter *e, int64_t *shape)
     return count;
 }
 
+/* The strides in the plan's shape. Of an empty domain they would say nothing, and a result that is not empty, a sum over no rows,
+ * would lose its place: so a size of 0 counts as 2 there, and the plan's first one makes up for what it merges. */
+static bool plan_strides(const samba_emitter *e, const int64_t *strides, int plan_rank, const int64_t *plan_shape, int64_t *viewed)
+{
+    int64_t domain[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], total, rest;
+    int open = -1;
+    for (int i = 0; i < e->rank; i++)
+        domain[i] = e->domain[i] ? e->domain[i] : 2;
+    for (int i = plan_rank - 1; i >= 0; i--) {
+        shape[i] = plan_shape[i] ? plan_shape[i] : 2;
+        open = plan_shape[i] ? open : i;
+    }
+    if (open >= 0) {
+        shape[open] = 1;
+        if (samba_shape_numel(e->rank, domain, &total) && samba_shape_numel(plan_rank, shape, &rest) && total % rest == 0) {
+            shape[open] = total / rest;
+            if (samba_shape_view_strides(e->rank, domain, strides, plan_rank, shape, viewed))
+                return true;
+        }
+    }
+    return samba_shape_view_strides(e->rank, e->domain, strides, plan_rank, plan_shape, viewed);
+}
+
 static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t *plan_shape)
 {
     samba_context *context = e->compiler->context;
@@ -137,7 +160,7 @@ static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t
     for (int64_t o = 0; o < e->operand_count; o++) {
         memset(strides, 0, sizeof strides);
         if (!same_everywhere(e, e->operands[o].strides) &&
-            !samba_shape_view_strides(e->rank, e->domain, e->operands[o].strides, plan_rank, plan_shape, strides))
+            !plan_strides(e, e->operands[o].strides, plan_rank, plan_shape, strides))
             return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: an operand's strides do not fit its stage's domain");
         for (int i = 0; i < SAMBA_MAX_RANK; i++)
             e->operands[o].strides[i] = i < plan_rank && plan_shape[i] != 1 ? strides[i] : 0;

@@ -34,6 +34,8 @@ samba_ref samba_expand_softmax(samba_graph *graph, const samba_node *node, const
 {
     samba_dtype dtype = (samba_dtype)node->dtype;
     int64_t dim = node->attrs->axis.dim;
+    if (node->shape[dim] == 0)
+        return inputs[0]; /* no elements, which have no greatest one */
     samba_ref powers = samba_emit1(graph, SAMBA_OP_exp, shifted(graph, samba_emit_lift(graph, inputs[0]), dim));
     samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, powers, 1, &dim);
     samba_ref result = samba_emit2(graph, SAMBA_OP_mul, powers, samba_emit1(graph, SAMBA_OP_reciprocal, sum));
@@ -44,6 +46,8 @@ samba_ref samba_expand_log_softmax(samba_graph *graph, const samba_node *node, c
 {
     samba_dtype dtype = (samba_dtype)node->dtype;
     int64_t dim = node->attrs->axis.dim;
+    if (node->shape[dim] == 0)
+        return inputs[0];
     samba_ref logits = shifted(graph, samba_emit_lift(graph, inputs[0]), dim);
     samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, samba_emit1(graph, SAMBA_OP_exp, logits), 1, &dim);
     samba_ref result = samba_emit2(graph, SAMBA_OP_sub, logits, samba_emit1(graph, SAMBA_OP_log, sum));

@@ -216,6 +216,7 @@ typedef struct running {
     uint64_t seed;
     const char *family;
     const samba_graph *traced;
+    const samba_plan *plan; /* NULL: not compiled yet */
 } running;
 
 static void report(const running *run, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
@@ -229,6 +230,11 @@ static void report(const running *run, const char *format, ...)
     if (samba_graph_print(run->traced, &text) == SAMBA_OK)
         fprintf(stderr, "%s\n", text); /* cmocka would cut it */
     samba_text_free(context, text);
+    samba_text log;
+    samba_text_init(&log, context);
+    if (run->plan && samba_plan_log(context, run->plan, &log) == SAMBA_OK)
+        fprintf(stderr, "%s\n", log.data);
+    samba_text_clear(&log);
     print_error("%s, seed %llu: %s\n", run->family, (unsigned long long)run->seed, message);
     fail();
     abort();
@@ -349,7 +355,7 @@ static void run_case(uint64_t seed)
                                          SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
     random_case t = {.state = seed * UINT64_C(0xd1342543de82ef95), .context = context, .exact = true, .budget = 100000};
     const random_family *family = choose_family(&t);
-    running run = {seed, family->name, NULL};
+    running run = {seed, family->name, NULL, NULL};
     t.dtype = dtypes[below(&t, SAMBA_COUNT(dtypes))];
     need(samba_graph_new(context, "random", &t.graph));
     run.traced = t.graph;
@@ -367,6 +373,7 @@ static void run_case(uint64_t seed)
     samba_plan plan;
     if (samba_compile(context, &options, path, sizeof path) != SAMBA_OK || samba_pef_read(context, path, &plan) != SAMBA_OK)
         report(&run, "compile: %s", samba_error_message(context));
+    run.plan = &plan;
     if (t.inference)
         need(samba_graph_rewrite(t.graph, NULL, NULL, &graph));
     else
