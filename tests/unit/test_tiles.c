@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "kernels/kernel.h"
+#include "kernels/cpu/tile.h"
 #include "tensor/philox.h"
 #include <math.h>
 #include <stdlib.h>
@@ -530,6 +530,49 @@ static void test_spread_and_sums(void **state)
     }
 }
 
+/* Several instructions in one give the bits of one after the other. */
+static void test_combined(void **state)
+{
+    (void)state;
+    static const int ops[3] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_mul};
+    static const int sizes[][2] = {{1, 256}, {1, 250}, {1, 129}, {3, 77}, {4, 64}, {25, 10}, {1, 1}, {0, 5}, {4, 0}};
+    static float a[512], b[512], c[512], between[512], want[512], got[512 + 1];
+    srand(SEED);
+    for (int i = 0; i < 512; i++)
+        a[i] = (float)uniform(-2, 2), b[i] = (float)uniform(-2, 2), c[i] = (float)uniform(-2, 2);
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const samba_kernels *k = kernels_of(isa);
+        for (int s = 0; k && s < SAMBA_COUNT(sizes); s++) {
+            int64_t rows = sizes[s][0], cols = sizes[s][1], n = rows * cols;
+            for (int first = 0; first < 3; first++) {
+                for (int then = 0; then < 4; then++) {
+                    int op = then == 0 ? SAMBA_TILE_add : then == 3 ? SAMBA_TILE_mul : SAMBA_TILE_sub;
+                    k->map[ops[first]][SAMBA_F32](between, a, b, NULL, n);
+                    k->map[op][SAMBA_F32](want, then == 2 ? c : between, then == 2 ? between : c, NULL, n);
+                    got[n] = 7;
+                    k->combined->pair[first][then](got, a, b, c, n);
+                    assert_memory_equal(got, want, (size_t)n * sizeof(float));
+                    assert_true(got[n] == 7);
+                }
+                k->spread[SAMBA_F32](between, b, rows, cols);
+                k->map[ops[first]][SAMBA_F32](want, a, between, NULL, n);
+                got[n] = 7;
+                k->combined->rows[first](got, a, b, rows, cols);
+                assert_memory_equal(got, want, (size_t)n * sizeof(float));
+                assert_true(got[n] == 7);
+            }
+            for (int go_on = 0; go_on < 2; go_on++) {
+                memcpy(want, c, sizeof c);
+                memcpy(got, c, sizeof c);
+                k->map[SAMBA_TILE_mul][SAMBA_F32](between, a, b, NULL, n);
+                k->reduce_sum[SAMBA_F32](want, between, rows, cols, !go_on);
+                k->combined->dot(got, a, b, rows, cols, !go_on);
+                assert_memory_equal(got, want, sizeof want);
+            }
+        }
+    }
+}
+
 static void test_random(void **state)
 {
     (void)state;
@@ -555,6 +598,7 @@ int main(void)
         cmocka_unit_test(test_coverage), cmocka_unit_test(test_map),    cmocka_unit_test(test_convert),
             cmocka_unit_test(test_load_store),
         cmocka_unit_test(test_reduce),   cmocka_unit_test(test_random), cmocka_unit_test(test_spread_and_sums),
+        cmocka_unit_test(test_combined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #define SAMBA_CPU_PARTS_H
 
 #include "kernels/cpu/isa.h"
-#include "kernels/kernel.h"
+#include "kernels/cpu/tile.h"
 
 /* DTYPE(name, memory type, register type): the dtypes in the order of samba_dtype */
 #define SAMBA_EACH_DTYPE(DTYPE)                                                                                              \
@@ -53,6 +53,7 @@ void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, const void *fir
 void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value,
                                     int64_t *place);
 void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
+extern const samba_combined SAMBA_ISA_NAME(samba_combined);
 void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64_t n);
 
 #endif

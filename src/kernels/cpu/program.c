@@ -288,6 +288,7 @@ static samba_status build(builder *b)
         SAMBA_TRY(resolve_instruction(b, i));
     choose_tile(program, source);
     list_views(program);
+    SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
     program->pointers = place(b, program->register_count, sizeof(char *));
     program->places = place(b, program->view_count, sizeof(samba_place));
     program->kept = place(b, program->kept_count, sizeof(samba_kept));

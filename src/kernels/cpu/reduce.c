@@ -3,11 +3,11 @@
  * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The
  * order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
 #include "kernels/cpu/parts.h"
+#include "kernels/cpu/reduce_sum.h"
 #include <math.h>
 #include <string.h>
 
 #define SHORT_ROW 16 /* columns below which a row is no work for vectors */
-#define SHORT_SUM 32 /* the same for sums, where plain additions of several rows overlap */
 #define COLUMNS 32   /* columns summed at a time, in vector registers */
 
 /* ---- values that are not a number, of any class ---- */
@@ -62,15 +62,8 @@ FILL(i64, int64_t)
         type *d = d_;                                                                                                        \
         const add_type *a = a_;                                                                                              \
         for (int64_t r = 0; r < rows; r++, a += cols) {                                                                      \
-            add_type sum = 0;                                                                                                \
-            if (cols < SHORT_SUM) {                                                                                          \
-                for (int64_t c = 0; c < cols; c++)                                                                           \
-                    sum += a[c];                                                                                             \
-            } else {                                                                                                         \
-                _Pragma("omp simd reduction(+ : sum)")                                                                       \
-                for (int64_t c = 0; c < cols; c++)                                                                           \
-                    sum += a[c];                                                                                             \
-            }                                                                                                                \
+            add_type sum;                                                                                                    \
+            SAMBA_SUM(add_type, sum, cols, a[i])                                                                             \
             d[r] = (type)(first ? sum : (add_type)d[r] + sum);                                                               \
         }                                                                                                                    \
     }

@@ -59,6 +59,12 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
             program->kernels->reduce_argmax[code->class_]((int64_t *)d, frame->scratch + code->best, a, frame->rows, frame->cols,
                                                           frame->col, frame->first);
             break;
+        case SAMBA_DO_ROWS:
+            code->rows((float *)d, (const float *)a, (const float *)pointers[code->b], frame->rows, frame->cols);
+            break;
+        case SAMBA_DO_DOT:
+            code->dot((float *)d, (const float *)a, (const float *)pointers[code->b], frame->rows, frame->cols, frame->first);
+            break;
         case SAMBA_DO_SPREAD: program->kernels->spread[code->class_](d, a, frame->rows, frame->cols); break;
         case SAMBA_DO_COLLECT: samba_tile_collect(program, frame, code); break;
         case SAMBA_DO_CONST: fill_constant(program, frame, code); break;

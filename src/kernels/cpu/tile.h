@@ -32,8 +32,16 @@ typedef struct samba_place { /* where a view is for the tile at work */
 
 typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
-    SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR /* LOAD in setup */
+    SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR, /* LOAD in setup */
+    SAMBA_DO_ROWS, SAMBA_DO_DOT /* several instructions in one: combine.c */
 } samba_action;
+
+/* f32, FULL results. `first` and its like count add, sub, mul. */
+struct samba_combined {
+    samba_map_fn *pair[3][4]; /* [first][then]: r = a first b; then: r + c, r - c, c - r, r * c */
+    void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
+    void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
+};
 
 typedef struct samba_code { /* an instruction, resolved */
     uint8_t action, extent, class_;
@@ -49,6 +57,8 @@ typedef struct samba_code { /* an instruction, resolved */
     double immediate;
     samba_map_fn *map;
     void (*reduce)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    void (*rows)(float *d, const float *a, const float *s, int64_t rows, int64_t cols);
+    void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first);
 } samba_code;
 
 typedef struct samba_tile_register {
@@ -80,7 +90,7 @@ struct samba_tile_program {
     samba_tile_register *registers;
     samba_view *views;
     samba_code *codes;
-    samba_step *steps;
+    samba_step *steps; /* of codes */
     int32_t *moving; /* registers whose pointer depends on tile or chunk */
     int32_t *located; /* views that steps use */
     samba_collector *collectors;
@@ -103,6 +113,9 @@ typedef struct samba_frame {
     const char *block; /* block's element at the tile's first row and column 0 of the domain, or NULL */
     int64_t block_ld;
 } samba_frame;
+
+/* combine.c: codes [setup, code_count), made of source's instructions, become fewer that do the same; steps become the program's own. */
+samba_status samba_tile_combine(samba_tile_program *program, const samba_program *source, samba_arena *arena);
 
 /* operand.c */
 /* For views of several groups: finds their rows' offsets, counting up like an odometer, and writes them to `offsets`. */

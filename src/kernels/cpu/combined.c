@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two or three instructions of a tile program in one pass over their elements (combine.c finds them). What bounds short loops in
+ * the first-level cache is the store of each result, so one that nobody else reads is not stored. Compiled once for each ISA.
+ *
+ * No bit of a result differs from what the instructions give one by one: products and sums are rounded separately, and sums are
+ * added in reduce.c's order. */
+#pragma GCC optimize("fp-contract=off")
+#include "kernels/cpu/parts.h"
+#include "kernels/cpu/reduce_sum.h"
+
+#define PAIR(name, expression)                                                                                               \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
+    {                                                                                                                        \
+        float *d = d_;                                                                                                       \
+        const float *a = a_, *b = b_, *c = c_;                                                                               \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            float x = a[i], y = b[i], z = c[i];                                                                              \
+            d[i] = expression;                                                                                               \
+        }                                                                                                                    \
+    }
+#define PAIRS(name, first)                                                                                                   \
+    PAIR(name##_add, (first) + z)                                                                                            \
+    PAIR(name##_sub, (first) - z)                                                                                            \
+    PAIR(name##_from, z - (first))                                                                                           \
+    PAIR(name##_mul, (first) * z)
+PAIRS(add, x + y)
+PAIRS(sub, x - y)
+PAIRS(mul, x * y)
+
+#define ROWS(name, expression)                                                                                               \
+    static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                            \
+    {                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++, d += cols, a += cols) {                                                           \
+            float y = s[r];                                                                                                  \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t c = 0; c < cols; c++) {                                                                             \
+                float x = a[c];                                                                                              \
+                d[c] = expression;                                                                                           \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+ROWS(add, x + y)
+ROWS(sub, x - y)
+ROWS(mul, x *y)
+
+static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first)
+{
+    for (int64_t r = 0; r < rows; r++, a += cols, b += cols) {
+        float sum;
+        SAMBA_SUM(float, sum, cols, a[i] * b[i])
+        d[r] = first ? sum : d[r] + sum;
+    }
+}
+
+const samba_combined SAMBA_ISA_NAME(samba_combined) = {
+    .pair = {{add_add, add_sub, add_from, add_mul}, {sub_add, sub_sub, sub_from, sub_mul}, {mul_add, mul_sub, mul_from, mul_mul}},
+    .rows = {rows_add, rows_sub, rows_mul},
+    .dot = dot,
+};
