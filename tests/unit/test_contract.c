@@ -19,7 +19,8 @@
 #endif
 
 enum { R = SAMBA_CONTRACT_RANK };
-enum { PLAIN, FUSED, ROWS }; /* epilogues: store; bias, relu (integers: maximum), residual, column sums; row sums subtracted */
+/* epilogues: store; bias, relu (integers: maximum), residual, column sums; row sums subtracted; a bias a row and relu; a bias a column */
+enum { PLAIN, FUSED, ROWS, ROW_BIAS, COLUMN_BIAS, EPILOGUES };
 
 static const int teams[] = {1, 2, 3};
 
@@ -135,6 +136,13 @@ static void begin(tile_case *t, const samba_contract *contract, int64_t a_elemen
         case_load(t, r2, residual);
         case_op(t, SAMBA_TILE_add, block, block, r2);
         case_emit(t, SAMBA_TILE_collect_sum, -1, block, -1, -1, sums, 0);
+    } else if (epilogue == ROW_BIAS || epilogue == COLUMN_BIAS) {
+        strides[epilogue == ROW_BIAS ? column - 1 : column] = 1;
+        int bias = case_operand(t, dtype, 0, strides), r1 = case_register(t, class_, SAMBA_FULL, 0, -1);
+        case_load(t, r1, bias);
+        case_op(t, SAMBA_TILE_add, block, epilogue == ROW_BIAS ? block : r1, epilogue == ROW_BIAS ? r1 : block);
+        if (epilogue == ROW_BIAS && class_ != SAMBA_I64)
+            case_op(t, SAMBA_TILE_relu, block, block, -1);
     } else if (epilogue == ROWS) {
         samba_shape_contiguous_strides(rank, domain, rows);
         for (int i = 0; i < rank; i++)
@@ -222,7 +230,7 @@ static void test_sizes(void **state)
             char name[100];
             snprintf(name, sizeof name, "%lld x %lld x %lld layout %d", (long long)sizes[i][0], (long long)sizes[i][1],
                      (long long)sizes[i][2], layout);
-            plain_case(sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout >> 1, SAMBA_FLOAT32, (i + layout) % 3, name);
+            plain_case(sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout >> 1, SAMBA_FLOAT32, (i + layout) % EPILOGUES, name);
         }
 }
 
@@ -318,7 +326,7 @@ static void test_views(void **state)
         c.k_rank = random_dims(3, 900, c.k);
         int64_t a = random_layout(&c, false, &c.a), b = random_layout(&c, true, &c.b);
         snprintf(name, sizeof name, "views, seed %u", seed);
-        begin(&t, &c, a, b, rand() % 3);
+        begin(&t, &c, a, b, rand() % EPILOGUES);
         check(&t, name);
         case_end(&t);
     }
@@ -359,7 +367,7 @@ static void test_panel_views(void **state)
         c.a.dtype = c.b.dtype = seed % 2 ? SAMBA_FLOAT32 : SAMBA_BFLOAT16;
         int64_t a = random_layout(&c, false, &c.a), b = random_layout(&c, true, &c.b);
         snprintf(name, sizeof name, "panel views, seed %u", seed);
-        begin(&t, &c, a, b, rand() % 3);
+        begin(&t, &c, a, b, rand() % EPILOGUES);
         check(&t, name);
         case_end(&t);
     }
@@ -439,6 +447,10 @@ static void test_convolutions(void **state)
         {.images = 2, .groups = 1, .out = 20, .in = 12, .h = 20, .w = 20, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
          .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 9, .in = 10, .h = 9, .w = 13, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}},
+        {.images = 3, .groups = 1, .out = 6, .in = 16, .h = 14, .w = 35, .kernel = {5, 5}, .stride = {1, 1}, .padding = {4, 4},
+         .dilation = {1, 1}},
+        {.images = 2, .groups = 3, .out = 1, .in = 1, .h = 21, .w = 38, .kernel = {3, 3}, .stride = {3, 2}, .padding = {1, 1},
+         .dilation = {1, 1}},
         {.images = 1, .groups = 1, .out = 70, .in = 40, .h = 12, .w = 40, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
          .dilation = {1, 1}},
     };
@@ -447,7 +459,7 @@ static void test_convolutions(void **state)
         for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++) {
             char name[60];
             snprintf(name, sizeof name, "convolution %d of kind %d", i, kind);
-            convolution_case(&cases[i], kind, (i + kind) % 3, name);
+            convolution_case(&cases[i], kind, (i + 2 * kind) % EPILOGUES, name);
         }
 }
 
@@ -469,7 +481,7 @@ static void test_random_convolutions(void **state)
         }
         for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++) {
             snprintf(name, sizeof name, "random convolution of kind %d, seed %u", kind, seed);
-            convolution_case(&v, kind, rand() % 3, name);
+            convolution_case(&v, kind, rand() % EPILOGUES, name);
         }
     }
 }

@@ -90,21 +90,21 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
 {
     int64_t runs = cols / run, pieces = (run + NAME_LANES - 1) / NAME_LANES;
     int64_t all = runs * pieces + (cols - runs * run + NAME_LANES - 1) / NAME_LANES;
-    int64_t most = needed ? 2 : MAX_VECTORS; /* more vectors side by side need more */
-    for (int64_t done = 0, groups = (all + most - 1) / most; done < all; groups -= groups > 1) {
+    for (int64_t done = 0, groups = (all + MAX_VECTORS - 1) / MAX_VECTORS; done < all; groups -= groups > 1) {
         const REAL *b[MAX_VECTORS], *a[MAX_ROWS];
         REAL *c[MAX_VECTORS];
         int lanes[MAX_VECTORS], vectors = 0;
         samba_range span = {0, k};
         bool part = false;
-        int64_t share = (all - done + groups - 1) / groups, end = done + (share < most ? share : most);
+        int64_t share = (all - done + groups - 1) / groups, end = done + (share < MAX_VECTORS ? share : MAX_VECTORS);
         for (; done < end; done++, vectors++) {
             int64_t at = done % pieces * NAME_LANES, start = done / pieces * run;
             int64_t left = cols - start < run ? cols - start - at : run - at;
             if (needed) {
                 samba_range own = needed[done / pieces];
-                if (vectors > 0 && (own.begin >= span.end || own.end <= span.begin))
-                    break; /* side by side they would need both */
+                bool alike = own.begin == span.begin && own.end == span.end;
+                if (vectors > 0 && !alike && (vectors > 1 || own.begin >= span.end || own.end <= span.begin))
+                    break; /* side by side all would need what one needs */
                 span.begin = vectors > 0 && span.begin < own.begin ? span.begin : own.begin;
                 span.end = vectors > 0 && span.end > own.end ? span.end : own.end;
             }

@@ -8,6 +8,7 @@
  * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
  * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
 #include "kernels/cpu/contract_plan.h"
+#include "kernels/cpu/finish.h"
 #include "kernels/cpu/panel.h"
 #include "kernels/cpu/skip.h"
 #include <limits.h>
@@ -24,6 +25,7 @@ typedef union block_kernel {
 
 typedef struct contraction {
     const samba_tile_program *program;
+    samba_finish finish; /* instead of the program, where used */
     const samba_kernels *kernels;
     const samba_blocks *blocks;
     samba_contract_plan plan;
@@ -206,6 +208,15 @@ static void close_gaps(const contraction *c, const unit_place *at, char *sums)
         }
 }
 
+static void finish_block(const contraction *c, char *scratch, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+                         const char *sums, int64_t ld)
+{
+    if (c->finish.used)
+        samba_finish_region(&c->finish, row0, rows, col0, cols, sums, ld);
+    else
+        samba_tile_region(c->program, scratch, row0, rows, col0, cols, sums, ld);
+}
+
 static void finish_unit(const contraction *c, const unit_place *at, char *sums, char *scratch)
 {
     const samba_contract_plan *plan = &c->plan;
@@ -217,7 +228,7 @@ static void finish_unit(const contraction *c, const unit_place *at, char *sums, 
     if (!plan->swapped) {
         for (int64_t i = at->row0; i < at->row1; i++) {
             samba_box r = samba_split_box(&plan->row.own, i);
-            samba_tile_region(c->program, scratch, at->batch * c->m + r.first, r.width, at->vector_first, at->cols,
+            finish_block(c, scratch, at->batch * c->m + r.first, r.width, at->vector_first, at->cols,
                               sums + (r.first - at->row_first) * ld * c->size, ld);
         }
         return;
@@ -226,7 +237,7 @@ static void finish_unit(const contraction *c, const unit_place *at, char *sums, 
         samba_box v = samba_split_box(&plan->vector.own, j);
         (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(
             scratch + c->turn_at, at->rows, sums + (v.first - at->vector_first) * c->size, ld, at->rows, v.width);
-        samba_tile_region(c->program, scratch, at->batch * c->m + v.first, v.width, at->row_first, at->rows, scratch + c->turn_at,
+        finish_block(c, scratch, at->batch * c->m + v.first, v.width, at->row_first, at->rows, scratch + c->turn_at,
                           at->rows);
     }
 }
@@ -444,6 +455,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     problem.k = product(contract->k_rank, contract->k);
     c->kernels = prepare->kernels;
     c->blocks = blocks_for(prepare->kernels->isa);
+    samba_finish_init(&c->finish, prepare, stage, c->blocks);
     c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem.m;
     c->plan.slices = 1;

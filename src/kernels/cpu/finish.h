@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Epilogues that need no interpreter: finished sums, with a bias a row or a column and relu or without, stored as float32. They end
+ * most products of small models, where a block has too few elements to make up for choosing instructions one by one. */
+#ifndef SAMBA_CPU_FINISH_H
+#define SAMBA_CPU_FINISH_H
+
+#include "kernels/cpu/blocks.h"
+
+typedef struct samba_finish {
+    bool used; /* the program is of this kind */
+    bool relu;
+    int rank;
+    int64_t sizes[SAMBA_MAX_RANK]; /* of the domain */
+    char *result;
+    const char *bias; /* NULL: none */
+    int64_t result_strides[SAMBA_MAX_RANK], bias_strides[SAMBA_MAX_RANK]; /* elements */
+    void (*run)(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
+                int64_t pitch, int64_t rows, int64_t cols);
+} samba_finish;
+
+void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage, const samba_blocks *blocks);
+/* Rows from row0 of all rows of the domain, which are of one index of the outer dims, by columns from col0. */
+void samba_finish_region(const samba_finish *finish, int64_t row0, int64_t rows, int64_t col0, int64_t cols, const void *sums,
+                         int64_t ld);
+
+#endif
