@@ -234,7 +234,7 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     double plane = 0;
     if (source->plane_bytes) { /* by rows */
         double elements = (double)(source->plane_bytes / source->element_size);
-        plane = elements / (double)last->per * (last->phases > 1 ? 5.0 : 2.0) + elements * (last->phases > 1 ? 0.8 : 0.05);
+        plane = elements / (double)last->per * (last->phases > 1 ? 5.0 : 2.0) + elements * (last->phases > 1 ? 0.25 : 0.05);
     }
     double span = block_span(source), seen = source->plane_bytes ? 0.1 : span < block ? span / block : 1.0;
     return pack + plane / block + (double)source->memory_size / 50.0 * seen;
@@ -260,6 +260,7 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         int64_t run = plan->dot_run;
         unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
         unit = unit * (1.2 + 0.8 / (double)at_most(row->width, 4)) + sums * steps * 1.5;
+        unit += sums / (double)at_most(row->width, 6) * depth / (double)run; /* each run of some columns has to be found */
     } else {
         int64_t run = plan->vector_packed || plan->view ? block_cols : plan->vector.own_axis.run;
         double width = (double)(round_up(run, lanes) * block_cols / run);

@@ -47,6 +47,12 @@ static inline uint8_t write_bool(float v) { return v != 0.0f; }
     {                                                                                                                        \
         type *d = d_;                                                                                                        \
         const memory *s = source;                                                                                            \
+        if (stride == 2) { /* every other pixel: whole vectors and shuffles */                                               \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t i = 0; i < n; i++)                                                                                  \
+                d[i] = read_##name(s[2 * i]);                                                                                \
+            return;                                                                                                          \
+        }                                                                                                                    \
         for (int64_t i = 0; i < n; i++)                                                                                      \
             d[i] = read_##name(s[i * stride]);                                                                               \
     }                                                                                                                        \

@@ -263,7 +263,10 @@ static void copy_piece(const samba_source *source, const plane_piece *piece, con
     int64_t size = source->element_size, from_size = source->memory_size;
     row += piece->from * from_size;
     d += piece->to * size;
-    if (piece->to_step > 1)
+    if (piece->to_step > 1 && dtype == SAMBA_FLOAT32)
+        for (int64_t i = 0; i < piece->count; i++)
+            memcpy(d + i * piece->to_step * 4, row + i * piece->from_step * 4, 4);
+    else if (piece->to_step > 1)
         for (int64_t i = 0; i < piece->count; i++)
             source->kernels->load[dtype](d + i * piece->to_step * size, row + i * piece->from_step * from_size, 1);
     else if (piece->from_step != 1)
