@@ -16,7 +16,7 @@
 #include <libxsmm.h>
 #endif
 
-enum { BLOCK = SAMBA_ATTENTION_BLOCK };
+enum { BLOCK = SAMBA_ATTENTION_BLOCK, HALF = BLOCK / 2 };
 enum { QUERIES, SCORES, SUMS, KEY_ROWS, VALUE_ROWS, ROWS, MASK_ROWS, TURNED, DRAWN, GREATEST, TOTAL, ALPHA }; /* scratch: state->at */
 
 /* ---- products ---- */
@@ -98,6 +98,22 @@ void samba_attention_write(const samba_attention_state *s, samba_attention_part 
             s->kernels->store[part->dtype](row_at(part, b, head, first + i), from, part->depth);
         else
             s->kernels->store_strided[part->dtype](row_at(part, b, head, first + i), from, part->strides[3], part->depth);
+    }
+}
+
+void samba_attention_expect(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first, int64_t count,
+                            bool write)
+{
+    const samba_attention_rows *part = &s->parts[which];
+    if (!part->direct)
+        return;
+    for (int64_t i = 0; i < count; i++) {
+        const char *row = row_at(part, b, head, first + i);
+        for (int64_t at = 0; at < part->depth * part->size; at += SAMBA_ALIGNMENT)
+            if (write)
+                __builtin_prefetch(row + at, 1, 2);
+            else
+                __builtin_prefetch(row + at, 0, 2);
     }
 }
 
@@ -190,43 +206,66 @@ static void store_results(const samba_attention_state *s, char *own, int64_t b, 
     samba_attention_write(s, SAMBA_ATTENTION_RESULT, b, h, i, queries, own + s->at[ROWS], result->depth);
 }
 
+/* What the next block of queries will be the first to read. */
+static void expect_next(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t end)
+{
+    int64_t next = i + BLOCK, queries = next < s->tq ? samba_attention_width(s->tq, next / BLOCK) : 0;
+    samba_attention_expect(s, SAMBA_ATTENTION_Q, b, h, next, queries, false);
+    if (!s->attention.causal || end >= s->tk)
+        return;
+    int64_t keys = samba_attention_width(s->tk, end / BLOCK);
+    samba_attention_expect(s, SAMBA_ATTENTION_K, b, h / s->group, end, keys, false);
+    samba_attention_expect(s, SAMBA_ATTENTION_V, b, h / s->group, end, keys, false);
+}
+
+/* Queries from i on, `lane` the first one's, look at keys from j on; first: as the first keys that they see. */
+static void look(const samba_attention_state *s, char *own, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t lane, int64_t j,
+                 int64_t keys, bool first)
+{
+    int64_t head = h / s->group, lanes = samba_attention_lanes(queries), at = lane * s->size;
+    int of_keys = samba_attention_kind(keys), of_queries = samba_attention_kind(queries);
+    char *scores = own + s->at[SCORES], *sums = own + s->at[SUMS] + at, *turned = own + s->at[TURNED], *alpha = own + s->at[ALPHA] + at;
+    samba_product_run(&s->scores[of_keys][of_queries], samba_attention_read(s, SAMBA_ATTENTION_K, b, head, j, keys, own + s->at[KEY_ROWS]),
+                      own + s->at[QUERIES] + at, scores);
+    const void *mask = samba_attention_mask(s, b, h, i, queries, j, keys, own + s->at[MASK_ROWS]);
+    if (mask) {
+        turn(s, turned, BLOCK, mask, BLOCK, queries, keys);
+        mask = turned;
+    }
+    if (s->attention.causal && j + keys > i + 1)
+        hide_later_keys(s, scores, i, lanes, j, keys);
+    s->tiles->weigh[s->class_](scores, mask, keys, lanes, own + s->at[GREATEST] + at, own + s->at[TOTAL] + at, alpha);
+    if (!s->parts[SAMBA_ATTENTION_RESULT].data)
+        return;
+    const void *kept = samba_attention_kept(s, b, h, i, queries, j, keys, own + s->at[MASK_ROWS], (float *)(own + s->at[DRAWN]));
+    if (kept) {
+        turn(s, turned, BLOCK, kept, BLOCK, queries, keys);
+        s->kernels->map[SAMBA_TILE_mul][s->class_](scores, scores, turned, NULL, keys * BLOCK);
+    }
+    if (!first)
+        s->tiles->scale_columns[s->class_](sums, alpha, s->attention.dv, lanes);
+    samba_product_run(&s->values[of_keys][of_queries][first],
+                      samba_attention_read(s, SAMBA_ATTENTION_V, b, head, j, keys, own + s->at[VALUE_ROWS]), scores, sums);
+}
+
 static void attend(const samba_attention_state *s, char *own, int64_t b, int64_t h, int64_t block)
 {
-    int64_t i = block * BLOCK, queries = samba_attention_width(s->tq, block), lanes = samba_attention_lanes(queries), head = h / s->group;
+    int64_t i = block * BLOCK, queries = samba_attention_width(s->tq, block), lanes = samba_attention_lanes(queries);
     int64_t end = s->attention.causal && i + queries < s->tk ? i + queries : s->tk;
-    char *scores = own + s->at[SCORES], *sums = own + s->at[SUMS], *turned = own + s->at[TURNED];
     const double none = -INFINITY;
     const float none_f32 = -INFINITY;
-    bool last = i + BLOCK > s->tq;
     load_queries(s, own, b, h, i, queries, lanes);
+    expect_next(s, b, h, i, end);
     s->kernels->fill[s->class_](own + s->at[GREATEST], s->class_ == SAMBA_F32 ? (const void *)&none_f32 : (const void *)&none, BLOCK);
     memset(own + s->at[TOTAL], 0, (size_t)(BLOCK * s->size));
     if (end == 0)
-        memset(sums, 0, (size_t)(s->attention.dv * BLOCK * s->size));
+        memset(own + s->at[SUMS], 0, (size_t)(s->attention.dv * BLOCK * s->size));
     for (int64_t j = 0; j < end; j += BLOCK) {
         int64_t keys = samba_attention_width(s->tk, j / BLOCK);
-        bool narrow = keys < BLOCK;
-        samba_product_run(&s->scores[narrow][last], samba_attention_read(s, SAMBA_ATTENTION_K, b, head, j, keys, own + s->at[KEY_ROWS]),
-                          own + s->at[QUERIES], scores);
-        const void *mask = samba_attention_mask(s, b, h, i, queries, j, keys, own + s->at[MASK_ROWS]);
-        if (mask) {
-            turn(s, turned, BLOCK, mask, BLOCK, queries, keys);
-            mask = turned;
-        }
-        if (s->attention.causal && j + keys > i + 1)
-            hide_later_keys(s, scores, i, lanes, j, keys);
-        s->tiles->weigh[s->class_](scores, mask, keys, lanes, own + s->at[GREATEST], own + s->at[TOTAL], own + s->at[ALPHA]);
-        if (!s->parts[SAMBA_ATTENTION_RESULT].data)
-            continue;
-        const void *kept = samba_attention_kept(s, b, h, i, queries, j, keys, own + s->at[MASK_ROWS], (float *)(own + s->at[DRAWN]));
-        if (kept) {
-            turn(s, turned, BLOCK, kept, BLOCK, queries, keys);
-            s->kernels->map[SAMBA_TILE_mul][s->class_](scores, scores, turned, NULL, keys * BLOCK);
-        }
-        if (j > 0)
-            s->tiles->scale_columns[s->class_](sums, own + s->at[ALPHA], s->attention.dv, lanes);
-        samba_product_run(&s->values[narrow][last][j == 0],
-                          samba_attention_read(s, SAMBA_ATTENTION_V, b, head, j, keys, own + s->at[VALUE_ROWS]), scores, sums);
+        bool halves = samba_attention_halves(s, i, queries, j, keys);
+        look(s, own, b, h, i, queries, 0, j, halves ? HALF : keys, j == 0);
+        if (halves)
+            look(s, own, b, h, i + HALF, HALF, HALF, j + HALF, HALF, false);
     }
     store_results(s, own, b, h, i, queries, lanes);
 }
@@ -312,12 +351,14 @@ static void prepare_forward(const samba_prepare *prepare, samba_attention_state 
 {
     const samba_attention_rows *k = &s->parts[SAMBA_ATTENTION_K], *v = &s->parts[SAMBA_ATTENTION_V];
     int64_t d = s->attention.d, dv = s->attention.dv;
-    for (int narrow = 0; narrow < 2; narrow++)
-        for (int last = 0; last < 2; last++) {
-            int64_t keys = narrow ? s->tk % BLOCK : BLOCK, lanes = samba_attention_lanes(last ? s->tq % BLOCK : BLOCK);
-            s->scores[narrow][last] = samba_product_new(prepare, s->class_ == SAMBA_F64, keys, lanes, d, k->ld, 1, BLOCK, BLOCK, true);
+    for (int of_keys = 0; of_keys < 3; of_keys++)
+        for (int of_queries = 0; of_queries < 3; of_queries++) {
+            int64_t keys = samba_attention_extent(of_keys, s->tk), lanes = samba_attention_lanes(samba_attention_extent(of_queries, s->tq));
+            if (!samba_attention_meet(s, of_keys, of_queries))
+                continue;
+            s->scores[of_keys][of_queries] = samba_product_new(prepare, s->class_ == SAMBA_F64, keys, lanes, d, k->ld, 1, BLOCK, BLOCK, true);
             for (int first = 0; first < 2; first++)
-                s->values[narrow][last][first] =
+                s->values[of_keys][of_queries][first] =
                     samba_product_new(prepare, s->class_ == SAMBA_F64, dv, lanes, keys, 1, v->ld, BLOCK, BLOCK, first);
         }
     bool extra = s->attention.masked || s->attention.dropout;

@@ -59,9 +59,9 @@ typedef struct samba_attention_state {
     samba_attention_rows parts[SAMBA_ATTENTION_PARTS];
     int64_t units, blocks;       /* heads, and tasks of one */
     int64_t *begin;              /* per thread, and the end: its first task */
-    /* [last, narrower key block][last, narrower query block], second also [first step] where a product has two */
-    samba_product scores[2][2], values[2][2][2];                       /* forward: s = k qT; o += vT p */
-    samba_product weights[2][2], along[2][2], dv[2][2], dk[2][2], dq[2][2]; /* backward */
+    /* by kind of keys and of queries; values also [first step] */
+    samba_product scores[3][3], values[3][3][2];                            /* forward: s = k q^T; o += v^T p */
+    samba_product weights[3][3], along[3][3], dv[3][3], dk[3][3], dq[3][3]; /* backward */
     int64_t at[16], thread_bytes; /* places in a thread's scratch, named by each direction */
     int slots;                    /* backward: sums of dq a thread keeps */
     int64_t slot_bytes;
@@ -73,12 +73,37 @@ static inline int64_t samba_attention_width(int64_t total, int64_t block)
     int64_t left = total - block * SAMBA_ATTENTION_BLOCK;
     return left < SAMBA_ATTENTION_BLOCK ? left : SAMBA_ATTENTION_BLOCK;
 }
+/* Products are made for whole blocks, halves of those on the diagonal of a causal attention, and what is left at the end. */
+enum { SAMBA_ATTENTION_WHOLE, SAMBA_ATTENTION_HALF, SAMBA_ATTENTION_REST };
+static inline int samba_attention_kind(int64_t n)
+{
+    return n == SAMBA_ATTENTION_BLOCK ? SAMBA_ATTENTION_WHOLE : n == SAMBA_ATTENTION_BLOCK / 2 ? SAMBA_ATTENTION_HALF : SAMBA_ATTENTION_REST;
+}
+static inline int64_t samba_attention_extent(int kind, int64_t total)
+{
+    return kind == SAMBA_ATTENTION_REST ? total % SAMBA_ATTENTION_BLOCK : SAMBA_ATTENTION_BLOCK >> kind;
+}
+/* On the diagonal the first half of the queries sees nothing of the second half of the keys. */
+static inline bool samba_attention_halves(const samba_attention_state *s, int64_t i, int64_t queries, int64_t j, int64_t keys)
+{
+    return s->attention.causal && i == j && queries == SAMBA_ATTENTION_BLOCK && keys == SAMBA_ATTENTION_BLOCK;
+}
+/* May such keys meet such queries? Halves meet halves and whole blocks. A rest as long as a half is made as such, for any. */
+static inline bool samba_attention_meet(const samba_attention_state *s, int of_keys, int of_queries)
+{
+    bool half = of_keys == SAMBA_ATTENTION_HALF || of_queries == SAMBA_ATTENTION_HALF;
+    bool rest = s->tk % SAMBA_ATTENTION_BLOCK == SAMBA_ATTENTION_BLOCK / 2 || s->tq % SAMBA_ATTENTION_BLOCK == SAMBA_ATTENTION_BLOCK / 2;
+    return !half || rest || (s->attention.causal && of_keys != SAMBA_ATTENTION_REST && of_queries != SAMBA_ATTENTION_REST);
+}
 /* Lanes that `n` queries or keys take: whole vectors, whatever the ISA. */
 static inline int64_t samba_attention_lanes(int64_t n) { return (n + 15) / 16 * 16; }
 
 /* `count` rows from `first` on of one head, and apart part->ld: in place, or loaded into `room`. */
 const void *samba_attention_read(const samba_attention_state *s, samba_attention_part part, int64_t b, int64_t head, int64_t first,
                                  int64_t count, void *room);
+/* Asks for rows that will be read, or written, soon: they lie too far apart for the CPU to guess them. */
+void samba_attention_expect(const samba_attention_state *s, samba_attention_part part, int64_t b, int64_t head, int64_t first, int64_t count,
+                            bool write);
 /* Stores `count` contiguous rows, `ld` elements apart. */
 void samba_attention_write(const samba_attention_state *s, samba_attention_part part, int64_t b, int64_t head, int64_t first, int64_t count,
                            const void *rows, int64_t ld);

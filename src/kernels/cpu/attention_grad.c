@@ -6,14 +6,14 @@
  * Scores lie query by query here, keys in the lanes: what is constant for a query is one number a row, and rows of q, dout and k are used
  * where they lie. Only keys and values are turned, once a task.
  *
- * A thread sums dq of a head over its tasks in scratch and stores it with the head's last task. Where a head's tasks belong to several
+ * A thread sums dq of a head over its tasks in scratch and stores a block of it with the last keys that it sees. Where a head's tasks belong to several
  * threads each keeps its sums, and a second phase adds them in the order of threads: at most its first and its last head, so two slots
  * do. So the order of all sums depends on the number of threads alone. */
 #include "kernels/cpu/attention.h"
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = SAMBA_ATTENTION_BLOCK };
+enum { BLOCK = SAMBA_ATTENTION_BLOCK, HALF = BLOCK / 2 };
 enum { KEYS, VALUES, KEY_ROWS, VALUE_ROWS, QUERY_ROWS, DOUT_ROWS, OUT_ROWS, SCORES, ALONG, DK, DV, MASK_ROWS, KEPT, DRAWN, ROW, DQ };
 
 /* A unit is split when its tasks are not all this thread's. */
@@ -51,6 +51,10 @@ static void load_rows(const samba_attention_state *s, char *own, int64_t b, int6
     for (int64_t g = 0; g < s->group; g++)
         for (int64_t i = 0; i < s->tq; i += BLOCK) {
             int64_t h = head * s->group + g, queries = samba_attention_width(s->tq, i / BLOCK);
+            if (i + BLOCK < s->tq) {
+                samba_attention_expect(s, SAMBA_ATTENTION_RESULT, b, h, i + BLOCK, samba_attention_width(s->tq, i / BLOCK + 1), false);
+                samba_attention_expect(s, SAMBA_ATTENTION_DOUT, b, h, i + BLOCK, samba_attention_width(s->tq, i / BLOCK + 1), false);
+            }
             const char *a = samba_attention_read(s, SAMBA_ATTENTION_RESULT, b, h, i, queries, own + s->at[OUT_ROWS]);
             const char *c = samba_attention_read(s, SAMBA_ATTENTION_DOUT, b, h, i, queries, own + s->at[DOUT_ROWS]);
             for (int64_t r = 0; r < queries; r++) {
@@ -76,29 +80,34 @@ static void hide_later_keys(const samba_attention_state *s, char *weights, char 
     }
 }
 
-/* One block of queries against the task's keys. */
-static void step(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t g, int64_t i, int64_t j, int64_t keys,
-                 const void *key_rows, char *dq)
+/* One block of queries against the task's keys; complete: no later keys add to its dq, and all earlier ones were this thread's. */
+static void step(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t g, int64_t i, int64_t queries, int64_t j,
+                 int64_t keys, const void *key_rows, char *dq, bool complete)
 {
-    int64_t h = head * s->group + g, queries = samba_attention_width(s->tq, i / BLOCK), lanes = samba_attention_lanes(keys);
-    int narrow = keys < BLOCK, last = queries < BLOCK;
+    int64_t h = head * s->group + g, lanes = samba_attention_lanes(keys);
+    int of_keys = samba_attention_kind(keys), of_queries = samba_attention_kind(queries);
     char *scores = own + s->at[SCORES], *along = own + s->at[ALONG];
     const char *lse = own + s->at[ROW] + (g * s->tq + i) * s->size, *delta = lse + s->group * s->tq * s->size;
     const void *q = samba_attention_read(s, SAMBA_ATTENTION_Q, b, h, i, queries, own + s->at[QUERY_ROWS]);
     const void *dout = samba_attention_read(s, SAMBA_ATTENTION_DOUT, b, h, i, queries, own + s->at[DOUT_ROWS]);
-    samba_product_run(&s->weights[narrow][last], q, own + s->at[KEYS], scores);
-    samba_product_run(&s->along[narrow][last], dout, own + s->at[VALUES], along);
+    if (complete)
+        samba_attention_expect(s, SAMBA_ATTENTION_DQ, b, h, i, queries, true);
+    samba_product_run(&s->weights[of_keys][of_queries], q, own + s->at[KEYS], scores);
+    samba_product_run(&s->along[of_keys][of_queries], dout, own + s->at[VALUES], along);
     const void *mask = samba_attention_mask(s, b, h, i, queries, j, keys, own + s->at[MASK_ROWS]);
     const void *kept = samba_attention_kept(s, b, h, i, queries, j, keys, own + s->at[KEPT], (float *)(own + s->at[DRAWN]));
     s->tiles->differentiate[s->class_](scores, along, mask, kept, lse, delta, s->attention.scale, queries, lanes);
     if (s->attention.causal && j + keys > i + 1)
         hide_later_keys(s, scores, along, i, queries, j, lanes);
-    samba_product_run(&s->dv[narrow][last], scores, dout, own + s->at[DV]);
-    samba_product_run(&s->dk[narrow][last], along, q, own + s->at[DK]);
-    samba_product_run(&s->dq[narrow][last], along, key_rows, dq + (g * s->tq + i) * s->attention.d * s->size);
+    samba_product_run(&s->dv[of_keys][of_queries], scores, dout, own + s->at[DV]);
+    samba_product_run(&s->dk[of_keys][of_queries], along, q, own + s->at[DK]);
+    char *sums = dq + (g * s->tq + i) * s->attention.d * s->size;
+    samba_product_run(&s->dq[of_keys][of_queries], along, key_rows, sums);
+    if (complete)
+        samba_attention_write(s, SAMBA_ATTENTION_DQ, b, h, i, queries, sums, s->attention.d);
 }
 
-static void differentiate(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t block, char *dq)
+static void differentiate(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t block, char *dq, bool whole)
 {
     int64_t j = block * BLOCK, keys = samba_attention_width(s->tk, block), d = s->attention.d, dv = s->attention.dv;
     const void *key_rows = samba_attention_read(s, SAMBA_ATTENTION_K, b, head, j, keys, own + s->at[KEY_ROWS]);
@@ -107,19 +116,23 @@ static void differentiate(const samba_attention_state *s, char *own, int64_t b, 
     turn(s, own + s->at[VALUES], BLOCK, value_rows, s->parts[SAMBA_ATTENTION_V].ld, keys, dv);
     memset(own + s->at[DK], 0, (size_t)(d * BLOCK * s->size));
     memset(own + s->at[DV], 0, (size_t)(dv * BLOCK * s->size));
-    for (int64_t g = 0; g < s->group && keys > 0; g++)
-        for (int64_t i = s->attention.causal ? j : 0; i < s->tq; i += BLOCK)
-            step(s, own, b, head, g, i, j, keys, key_rows, dq);
+    samba_attention_expect(s, SAMBA_ATTENTION_DK, b, head, j, keys, true);
+    samba_attention_expect(s, SAMBA_ATTENTION_DV, b, head, j, keys, true);
+    if (block + 1 < s->blocks) {
+        samba_attention_expect(s, SAMBA_ATTENTION_K, b, head, j + BLOCK, samba_attention_width(s->tk, block + 1), false);
+        samba_attention_expect(s, SAMBA_ATTENTION_V, b, head, j + BLOCK, samba_attention_width(s->tk, block + 1), false);
+    }
+    for (int64_t g = 0; g < s->group; g++)
+        for (int64_t i = s->attention.causal ? j : 0; i < s->tq; i += BLOCK) {
+            int64_t queries = samba_attention_width(s->tq, i / BLOCK);
+            bool halves = samba_attention_halves(s, i, queries, j, keys);
+            bool complete = whole && (block == s->blocks - 1 || (s->attention.causal && i == j));
+            step(s, own, b, head, g, i, halves ? HALF : queries, j, halves ? HALF : keys, key_rows, dq, complete);
+            if (halves)
+                step(s, own, b, head, g, i + HALF, HALF, j, keys, key_rows, dq, complete);
+        }
     samba_attention_write(s, SAMBA_ATTENTION_DK, b, head, j, keys, own + s->at[DK], d);
     samba_attention_write(s, SAMBA_ATTENTION_DV, b, head, j, keys, own + s->at[DV], dv);
-}
-
-static void store_dq(const samba_attention_state *s, int64_t unit, const char *dq, int64_t first, int64_t end)
-{
-    int64_t b = unit / s->attention.hkv, head = unit % s->attention.hkv;
-    for (int64_t row = first; row < end; row++)
-        samba_attention_write(s, SAMBA_ATTENTION_DQ, b, head * s->group + row / s->tq, row % s->tq, 1,
-                              dq + row * s->attention.d * s->size, s->attention.d);
 }
 
 static void run_tasks(const samba_attention_state *s, char *own, int thread)
@@ -133,10 +146,16 @@ static void run_tasks(const samba_attention_state *s, char *own, int thread)
             memset(dq, 0, (size_t)(rows * s->attention.d * s->size));
             load_rows(s, own, b, head);
         }
-        differentiate(s, own, b, head, task % s->blocks, dq);
-        if ((task + 1) % s->blocks == 0 && !is_split(s, unit, thread))
-            store_dq(s, unit, dq, 0, rows);
+        differentiate(s, own, b, head, task % s->blocks, dq, !is_split(s, unit, thread));
     }
+}
+
+static void store_dq(const samba_attention_state *s, int64_t unit, const char *dq, int64_t first, int64_t end)
+{
+    int64_t b = unit / s->attention.hkv, head = unit % s->attention.hkv;
+    for (int64_t row = first; row < end; row++)
+        samba_attention_write(s, SAMBA_ATTENTION_DQ, b, head * s->group + row / s->tq, row % s->tq, 1,
+                              dq + row * s->attention.d * s->size, s->attention.d);
 }
 
 /* Sums of split units, thread by thread, added to those of the first; every thread of the team takes a share of the rows of each. */
@@ -175,14 +194,17 @@ samba_status samba_attention_prepare_grad(const samba_prepare *prepare, samba_at
     bool wide = s->class_ == SAMBA_F64;
     if (s->units == 0)
         return SAMBA_OK;
-    for (int narrow = 0; narrow < 2; narrow++)
-        for (int last = 0; last < 2; last++) {
-            int64_t keys = narrow ? s->tk % BLOCK : BLOCK, lanes = samba_attention_lanes(keys), queries = last ? s->tq % BLOCK : BLOCK;
-            s->weights[narrow][last] = samba_product_new(prepare, wide, queries, lanes, d, q_ld, 1, BLOCK, BLOCK, true);
-            s->along[narrow][last] = samba_product_new(prepare, wide, queries, lanes, dv, dout_ld, 1, BLOCK, BLOCK, true);
-            s->dv[narrow][last] = samba_product_new(prepare, wide, keys, dv, queries, 1, BLOCK, dout_ld, dv, false);
-            s->dk[narrow][last] = samba_product_new(prepare, wide, keys, d, queries, 1, BLOCK, q_ld, d, false);
-            s->dq[narrow][last] = samba_product_new(prepare, wide, queries, d, keys, BLOCK, 1, parts[SAMBA_ATTENTION_K].ld, d, false);
+    for (int of_keys = 0; of_keys < 3; of_keys++)
+        for (int of_queries = 0; of_queries < 3; of_queries++) {
+            int64_t keys = samba_attention_extent(of_keys, s->tk), queries = samba_attention_extent(of_queries, s->tq);
+            int64_t lanes = samba_attention_lanes(keys);
+            if (!samba_attention_meet(s, of_keys, of_queries))
+                continue;
+            s->weights[of_keys][of_queries] = samba_product_new(prepare, wide, queries, lanes, d, q_ld, 1, BLOCK, BLOCK, true);
+            s->along[of_keys][of_queries] = samba_product_new(prepare, wide, queries, lanes, dv, dout_ld, 1, BLOCK, BLOCK, true);
+            s->dv[of_keys][of_queries] = samba_product_new(prepare, wide, keys, dv, queries, 1, BLOCK, dout_ld, dv, false);
+            s->dk[of_keys][of_queries] = samba_product_new(prepare, wide, keys, d, queries, 1, BLOCK, q_ld, d, false);
+            s->dq[of_keys][of_queries] = samba_product_new(prepare, wide, queries, d, keys, BLOCK, 1, parts[SAMBA_ATTENTION_K].ld, d, false);
         }
     samba_attention_reserve(s, KEYS, d * BLOCK);
     samba_attention_reserve(s, VALUES, dv * BLOCK);

@@ -36,7 +36,8 @@ static void NAME(maximum)(const REAL *restrict s, int64_t keys, int64_t lanes, R
     }
 }
 
-/* A lane that has seen nothing keeps -infinity for its greatest score; 0 stands in its place, so that differences are not NaN. */
+/* A lane that has seen nothing keeps -infinity for its greatest score; 0 stands in its place, so that differences are not NaN. Four rows
+ * at a time here too. */
 static void NAME(weigh)(void *s_, const void *mask, int64_t keys, int64_t lanes, void *greatest_, void *sum_, void *alpha_)
 {
     REAL *restrict s = s_, *restrict greatest = greatest_, *restrict sum = sum_, *restrict alpha = alpha_;
@@ -55,7 +56,21 @@ static void NAME(weigh)(void *s_, const void *mask, int64_t keys, int64_t lanes,
         alpha[i] = WEIGHT(old - most[i]);
         sum[i] *= alpha[i];
     }
-    for (int64_t j = 0; j < keys; j++) {
+    int64_t j = 0;
+    for (; j + 4 <= keys; j += 4) {
+        REAL *restrict r = s + j * NAME(LD);
+        SAMBA_VECTOR_LOOP
+        for (int64_t i = 0; i < lanes; i++) {
+            REAL a = WEIGHT(r[i] - most[i]), b = WEIGHT(r[NAME(LD) + i] - most[i]);
+            REAL c = WEIGHT(r[2 * NAME(LD) + i] - most[i]), d = WEIGHT(r[3 * NAME(LD) + i] - most[i]);
+            r[i] = a;
+            r[NAME(LD) + i] = b;
+            r[2 * NAME(LD) + i] = c;
+            r[3 * NAME(LD) + i] = d;
+            sum[i] += (a + b) + (c + d);
+        }
+    }
+    for (; j < keys; j++) {
         SAMBA_VECTOR_LOOP
         for (int64_t i = 0; i < lanes; i++) {
             REAL p = WEIGHT(s[j * NAME(LD) + i] - most[i]);
