@@ -3,8 +3,27 @@
  * Composites become the core operators of their expand column. Backward formulas that repeat a forward subexpression find the
  * forward's nodes here, by hash-consing: recompute is off while emitting.
  *
+ * An attention's log-sum-exp, a forward node that autodiff makes when it comes to the gradient, moves beside its attention: so forward
+ * nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
+ *
  * Needs: nothing. Gives: a graph without COMPOSITE nodes. Breaks nothing. */
 #include "compiler/compiler.h"
+
+#include <string.h>
+
+static void expand_lse(samba_rewriter *rewriter, samba_ref attention, const samba_ref *inputs)
+{
+    const samba_node *node = samba_node_at(rewriter->in, attention);
+    for (int64_t i = attention + 1; i < rewriter->in->node_count; i++) {
+        const samba_node *lse = samba_node_at(rewriter->in, (samba_ref)i);
+        if (lse->op == SAMBA_OP_attention_lse && lse->phase == node->phase && lse->arity == node->arity &&
+            memcmp(lse->inputs, node->inputs, sizeof(samba_ref) * node->arity) == 0 &&
+            memcmp(&lse->attrs->attention, &node->attrs->attention, sizeof lse->attrs->attention) == 0) {
+            samba_emit(rewriter->out, SAMBA_OP_attention_lse, node->arity, inputs, node->attrs);
+            return;
+        }
+    }
+}
 
 static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
@@ -12,6 +31,8 @@ static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref
     const samba_node *node = samba_node_at(rewriter->in, ref);
     if (samba_ops[node->op].class_ == SAMBA_COMPOSITE)
         return samba_ops[node->op].expand(rewriter->out, node, inputs);
+    if (node->op == SAMBA_OP_attention)
+        expand_lse(rewriter, ref, inputs);
     return samba_rewrite_copy(rewriter, ref, inputs);
 }
 
