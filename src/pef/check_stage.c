@@ -238,7 +238,8 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
     const samba_attention *a = &stage->attention;
     int32_t places[SAMBA_ATTENTION_PARTS], count = samba_attention_places(a, places);
     const int32_t flags[] = {a->gradient, a->causal, a->masked, a->dropout, a->has_result, a->has_lse};
-    bool possible = stage->rank == 4 && a->hkv >= 0 && a->d >= 0 && a->dv >= 0 && a->scale == a->scale;
+    bool possible = stage->rank == 4 && a->hkv >= 0 && a->d >= 0 && a->d <= SAMBA_PLAN_LARGEST_NUMEL && a->dv >= 0 &&
+                    a->dv <= SAMBA_PLAN_LARGEST_NUMEL && a->scale == a->scale;
     for (int i = 0; i < SAMBA_COUNT(flags); i++)
         possible = possible && (flags[i] == 0 || flags[i] == 1);
     possible = possible && (a->gradient ? a->has_result && a->has_lse : a->has_result || a->has_lse) &&

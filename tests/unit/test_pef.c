@@ -492,7 +492,7 @@ static const struct {
                    {attention_rank, "a rank"},
                    {attention_parts, "has 7 operands, not 8"},
                    {attention_depth, "operand 0 reaches element 231"},
-                   {attention_values, "operand 2 reaches"},
+                   {attention_values, "size, flag"},
                    {attention_keys, "operand 1 reaches element 161"},
                    {attention_stride, "operand 1 reaches element 147"},
                    {attention_result, "operand 6 reaches element 72"},
