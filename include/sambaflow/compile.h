@@ -50,6 +50,9 @@ typedef struct samba_compile_options {
     const char *dump_after;      /* name of a pass, "all", or NULL: calls dump with the graph's text after it */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
+    int64_t memory_budget; /* > 0: bytes that parameters, gradients, state, inputs, outputs and activations may take together; the backward
+                              computes again what does not fit, with the same results. ARGUMENT, naming the least, when nothing helps.
+                              Kernels' scratch, which depends on CPU and threads, comes on top (samba_session_memory) */
     bool verify; /* run the verifier after every pass (tests do) */
 } samba_compile_options;
 SAMBA_API samba_compile_options samba_compile_defaults(void);

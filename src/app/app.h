@@ -106,6 +106,7 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     bool batch_given, own_given;   /* -b or -mb; an option of the application's own */
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
     int accumulation;
+    int64_t memory_budget; /* bytes; 0: none */
     const char *pef, *pef_name, *output_folder;
     samba_optimizer optimizer; /* defaults filled in */
     int hyperparameter_count;  /* those given, for a run */

@@ -59,6 +59,7 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     options->dump = a->dump_after ? dump : NULL;
     options->dump_user = (void *)a;
     options->verify = a->verify;
+    options->memory_budget = a->memory_budget;
     return SAMBA_OK;
 }
 

@@ -68,6 +68,8 @@ static samba_status check_options(samba_context *context, const samba_compile_op
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is %d, expected 1 or more", o->grad_accumulation_steps);
     if (o->chunk_bytes < 0)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: chunk_bytes is %lld, expected 0 for the default, or more", (long long)o->chunk_bytes);
+    if (o->memory_budget < 0)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: memory_budget is %lld bytes, expected 1 or more, or 0 for none", (long long)o->memory_budget);
     if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))
@@ -127,11 +129,14 @@ static samba_status write_files(samba_compiler *c, char *path, size_t path_size)
 static samba_status compile(samba_compiler *c, char *path, size_t path_size)
 {
     SAMBA_TRY(samba_run_passes(c));
+    if (c->options->memory_budget > 0 && c->plan.memory_bytes > c->options->memory_budget) /* inference: nothing to compute again */
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: a memory budget of %lld bytes cannot be met: model '%s' needs %lld bytes; give that much, or a smaller batch",
+                          (long long)c->options->memory_budget, c->name, (long long)c->plan.memory_bytes);
     SAMBA_TRY(samba_plan_check(c->context, &c->plan));
     return write_files(c, path, path_size);
 }
 
-static void release(samba_compiler *c)
+void samba_compiler_release(samba_compiler *c)
 {
     samba_context *x = c->context;
     samba_plan *p = &c->plan;
@@ -163,6 +168,6 @@ samba_status samba_compile(samba_context *context, const samba_compile_options *
     samba_arena_init(&c.arena, context);
     samba_plan_init(&c.plan, context);
     samba_status status = compile(&c, path, path_size);
-    release(&c);
+    samba_compiler_release(&c);
     return status;
 }

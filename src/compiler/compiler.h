@@ -151,6 +151,9 @@ samba_status samba_pass_memory(samba_compiler *compiler);
 samba_status samba_pass_section(samba_compiler *compiler);
 samba_status samba_run_passes(samba_compiler *compiler); /* pipeline.c */
 
+/* compile.c: frees all that the compiler has made; its graphs may be NULL */
+void samba_compiler_release(samba_compiler *compiler);
+
 /* replaces compiler->graph, freeing the old one */
 void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
 

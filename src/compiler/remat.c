@@ -304,7 +304,7 @@ samba_status samba_pass_remat(samba_compiler *c)
     if (c->options->inference)
         return SAMBA_OK;
     SAMBA_TRY(samba_remat_begin(&r, c->context, c->graph));
-    samba_status status = samba_remat_rewrite(&r, &(samba_remat_price){0, 0}, &out);
+    samba_status status = c->options->memory_budget > 0 ? samba_remat_fit(c, &r, &out) : samba_remat_rewrite(&r, &(samba_remat_price){0, 0}, &out);
     samba_remat_end(&r);
     if (status == SAMBA_OK)
         samba_compiler_take_graph(c, out);
