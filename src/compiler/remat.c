@@ -46,15 +46,16 @@ static void find_uses(samba_remat *r)
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         samba_op_class class_ = samba_ops[node->op].class_;
         r->last_use[i] = i;
+        if (node->phase == SAMBA_FWD)
+            r->forward_end = i + 1;
         r->contractions += node->phase == SAMBA_FWD && class_ == SAMBA_CONTRACT;
         for (int k = 0; k < node->arity; k++) {
-            samba_ref u = node->inputs[k];
-            if (node->phase > SAMBA_FWD && in_forward(r, u)) {
-                r->needed[u] = 1;
-                if (class_ != SAMBA_MAP && class_ != SAMBA_REDUCE_CLASS && class_ != SAMBA_VIEW)
-                    r->in_memory[r->forward.access[u].base] = 1;
-            } else if (node->phase == SAMBA_FWD) {
-                r->last_use[r->forward.access[u].base] = i;
+            samba_ref u = node->inputs[k], base = r->forward.access[u].base;
+            if (node->phase == SAMBA_FWD) {
+                r->last_use[base] = i;
+            } else if (node->phase > SAMBA_FWD) {
+                r->needed[u] |= in_forward(r, u);
+                r->in_memory[base] |= class_ != SAMBA_MAP && class_ != SAMBA_REDUCE_CLASS && class_ != SAMBA_VIEW;
             }
         }
     }
@@ -92,32 +93,37 @@ static double arithmetic(const samba_node *node)
     }
 }
 
+static double traffic_of_keeping(const samba_remat *r, samba_ref ref)
+{
+    return bytes_of(samba_node_at(r->graph, ref)) * TRAFFIC * (r->forward.members[ref].stored ? 1 : 2);
+}
+
 static double cost_of_keeping(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref);
-    double early = 1 + EARLY * (1 - (double)ref / (double)r->graph->node_count);
-    return bytes_of(node) * (TRAFFIC * (r->forward.members[ref].stored ? 1 : 2) + price->memory * early);
+    double early = 1 + EARLY * (1 - (double)ref / (double)r->forward_end);
+    return traffic_of_keeping(r, ref) + bytes_of(node) * price->memory * early;
 }
 
 static double cost_of_computing(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref), *inputs[SAMBA_MAX_ARITY] = {0};
     double stored = r->in_memory[ref] ? bytes_of(node) : 0; /* and read again soon: half of that in cache */
-    double values = (double)numel(node), read = 0;
+    double read = 0;
     for (int k = 0; k < node->arity; k++) {
         inputs[k] = samba_node_at(r->graph, node->inputs[k]);
         read += bytes_of(inputs[k]);
     }
-    switch (samba_ops[node->op].class_) {
-    case SAMBA_MAP:
-        return values * arithmetic(node) + stored;
-    case SAMBA_REDUCE_CLASS:
-        return price->memory > 0 ? (double)numel(inputs[0]) * ARITHMETIC + stored : -1;
-    case SAMBA_CONTRACT: case SAMBA_KERNEL:
-        return price->memory > 0 ? (double)samba_ops[node->op].flops(node, inputs) * FLOP + (bytes_of(node) + read) * TRAFFIC : -1;
-    default:
-        return price->memory > 0 ? bytes_of(node) * 2 * TRAFFIC : -1;
-    }
+    samba_op_class class_ = samba_ops[node->op].class_;
+    if (class_ == SAMBA_MAP)
+        return (double)numel(node) * arithmetic(node) + stored;
+    if (price->memory == 0)
+        return -1;
+    /* never worth it for the traffic alone: what keeping takes comes on top, so that only the price decides */
+    double work = class_ == SAMBA_REDUCE_CLASS                               ? (double)numel(inputs[0]) * ARITHMETIC
+                  : class_ == SAMBA_CONTRACT || class_ == SAMBA_KERNEL ? (double)samba_ops[node->op].flops(node, inputs) * FLOP
+                                                                       : 0;
+    return work + (bytes_of(node) + read) * TRAFFIC + traffic_of_keeping(r, ref);
 }
 
 /* ---- segments ---- */

@@ -20,6 +20,7 @@ typedef struct samba_remat {
     uint8_t *in_memory;    /* per node, of FWD: a later phase reads it in a stage that needs it in memory */
     int64_t *last_use;     /* per node of FWD that has memory or a register: the last node of FWD that reads it, itself at least */
     int64_t contractions;  /* of FWD */
+    int64_t forward_end;   /* behind the last node of FWD */
     double repeated;       /* what the last rewriting computes again, in the units of prices */
 } samba_remat;
 

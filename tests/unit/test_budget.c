@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory budgets: models of every shape are compiled without one, then into less and less. What the plan takes fits, training goes on as
+ * without, bit for bit, and a budget that is too small is refused with the least that is not. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "training.h"
+
+#define DIMS(...) (const int[]){__VA_ARGS__}
+
+static samba_value parameter(samba_graph *g, const char *name, int rank, const int64_t *shape)
+{
+    return samba_parameter(g, name, SAMBA_FLOAT32, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.02});
+}
+
+static void mlp(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value h = samba_input(g, "x");
+    char name[16];
+    for (int i = 0; i < 10; i++) {
+        snprintf(name, sizeof name, "fc%d", i);
+        h = samba_tanh(samba_linear(h, name, 60));
+    }
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(h, "out", 10), samba_input(g, "label")));
+}
+
+static void resffn(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value h = samba_tanh(samba_layer_norm(samba_linear(samba_input(g, "x"), "gemm1", 128), "norm1"));
+    samba_value k = samba_layer_norm(samba_linear(h, "gemm2", 128), "norm2");
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10), samba_input(g, "label")));
+}
+
+static void lenet(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_conv2d_options pad = {.padding = {2, 2}};
+    samba_value h = samba_max_pool2d(samba_relu(samba_conv2d(samba_input(g, "x"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
+    h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(5, 5), NULL)), SHAPE(2, 2), NULL);
+    h = samba_relu(samba_linear(samba_flatten(h, 1, -1), "fc1", 120));
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(h, "fc3", 10), samba_input(g, "label")));
+}
+
+enum { LAYERS = 6, BATCH = 4, TIME = 32, WIDTH = 48, HEADS = 4, WORDS = 90 };
+
+static samba_value block(samba_graph *g, samba_value x)
+{
+    samba_value part[3], head[3], qkv = samba_linear(samba_layer_norm(x, "ln1"), "qkv", 3 * WIDTH);
+    samba_split(qkv, WIDTH, -1, 3, part);
+    for (int i = 0; i < 3; i++)
+        head[i] = samba_permute(samba_reshape(part[i], 4, SHAPE(BATCH, TIME, HEADS, WIDTH / HEADS)), DIMS(0, 2, 1, 3));
+    samba_attention_options options = samba_attention_defaults();
+    options.is_causal = true;
+    samba_value y = samba_permute(samba_scaled_dot_product_attention(head[0], head[1], head[2], &options), DIMS(0, 2, 1, 3));
+    x = samba_add(x, samba_dropout(samba_linear(samba_reshape(y, 3, SHAPE(BATCH, TIME, WIDTH)), "proj", WIDTH), "drop", 0.1));
+    (void)g;
+    return samba_add(x, samba_linear(samba_gelu(samba_linear(samba_layer_norm(x, "ln2"), "fc", 4 * WIDTH)), "out", WIDTH));
+}
+
+static void gpt(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value x = samba_embedding(samba_input(g, "x"), "wte", WORDS, WIDTH), wte = parameter(g, "wte.weight", 2, SHAPE(WORDS, WIDTH));
+    x = samba_add(x, parameter(g, "wpe.weight", 2, SHAPE(TIME, WIDTH)));
+    char name[16];
+    for (int i = 0; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "h%d", i);
+        samba_scope_push(g, name);
+        x = block(g, x);
+        samba_scope_pop(g);
+    }
+    samba_value rows = samba_reshape(samba_layer_norm(x, "ln"), 2, SHAPE(BATCH * TIME, WIDTH));
+    samba_loss(g, "loss", samba_cross_entropy(samba_matmul(rows, samba_transpose(wte, 0, 1)), samba_reshape(samba_input(g, "label"), 1, SHAPE(BATCH * TIME))));
+}
+
+typedef struct budget_case {
+    const char *name;
+    samba_model model;
+    samba_dtype dtype; /* of x */
+    int rank, label_rank;
+    int64_t shape[4], label[2], classes;
+    double least; /* share of the activations that can be saved, at least */
+} budget_case;
+static const budget_case cases[] = {
+    {"mlp", mlp, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.3},
+    {"resffn", resffn, SAMBA_FLOAT32, 2, 1, {64, 100}, {64}, 10, 0.1},
+    {"lenet", lenet, SAMBA_FLOAT32, 4, 1, {16, 1, 28, 28}, {16}, 10, 0},
+    {"gpt", gpt, SAMBA_INT64, 2, 2, {BATCH, TIME}, {BATCH, TIME}, WORDS, 0.5},
+};
+
+static int64_t size_of(const samba_session *session, int64_t *activations)
+{
+    samba_memory_info memory;
+    need(samba_session_memory(session, &memory));
+    *activations = memory.activations;
+    return memory.total - memory.scratch;
+}
+
+static void train(samba_session *session, samba_tensor *const *inputs, int steps)
+{
+    samba_run_options run = samba_run_defaults();
+    run.inputs = inputs;
+    run.input_count = 2;
+    for (int i = 0; i < steps; i++)
+        need(samba_run(session, &run));
+}
+
+static void fits_and_trains(void **state)
+{
+    const budget_case *c = *state;
+    bool words = c->dtype != SAMBA_FLOAT32;
+    samba_tensor *x = tensor("x", c->dtype, c->rank, c->shape), *label = tensor("label", SAMBA_INT64, c->label_rank, c->label);
+    need(words ? samba_fill_integers(x, 1, 0, c->classes) : samba_fill_normal(x, 1, 0, 1));
+    need(samba_fill_integers(label, 2, 0, c->classes));
+    samba_tensor *inputs[] = {x, label};
+    samba_optimizer adamw = samba_adamw(1e-3);
+    adamw.max_grad_norm = 1;
+    samba_compile_options o = compile_of(c->name, c->model, NULL, 2, inputs);
+    o.optimizers = &adamw;
+    o.optimizer_count = 1;
+    samba_session *plain = compile_and_open(&o, 2, 7);
+    int64_t activations, now, total = size_of(plain, &activations);
+    train(plain, inputs, 3);
+    for (double saved = 0; saved <= c->least; saved += 0.1) {
+        o.memory_budget = total - (int64_t)(saved * (double)activations);
+        samba_session *session = compile_and_open(&o, 2, 7);
+        int64_t given = size_of(session, &now);
+        print_message("%s: %lld bytes with %lld of activations, budget %lld: %lld bytes\n", c->name, (long long)total, (long long)activations,
+                      (long long)o.memory_budget, (long long)given);
+        assert_true(given <= o.memory_budget);
+        if (strcmp(c->name, "gpt") == 0) /* with many values to choose from it comes near */
+            assert_true((double)given > 0.95 * (double)o.memory_budget);
+        train(session, inputs, 3);
+        assert_same_bits(plain, session, COMPUTED);
+        samba_session_free(session);
+    }
+    /* the least that the message names is met */
+    char path[256];
+    o.memory_budget = 1000;
+    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT, "a memory budget of 1000 bytes cannot be met: the least found for model");
+    long long least = atoll(strstr(samba_error_message(context), "' is ") + 5);
+    o.memory_budget = least;
+    samba_session *session = compile_and_open(&o, 1, 7);
+    assert_true(size_of(session, &now) == least && least <= total && (c->least == 0 || least < total));
+    samba_session_free(session);
+    samba_session_free(plain);
+    samba_tensor_free(x);
+    samba_tensor_free(label);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(64, 100)), *label = tensor("label", SAMBA_INT64, 1, SHAPE(64)), *inputs[] = {x, label};
+    samba_compile_options o = compile_of("refused", resffn, NULL, 2, inputs);
+    char path[256];
+    o.memory_budget = -1;
+    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT, "memory_budget is -1 bytes");
+    o.memory_budget = 1000;
+    o.inference = true;
+    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT, "a memory budget of 1000 bytes cannot be met: model 'refused' needs");
+    o.memory_budget = 1 << 30;
+    need(samba_compile(context, &o, path, sizeof path));
+    samba_tensor_free(x);
+    samba_tensor_free(label);
+}
+
+int main(void)
+{
+    enum { COUNT = sizeof cases / sizeof cases[0] };
+    struct CMUnitTest tests[COUNT + 1];
+    for (int i = 0; i < COUNT; i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, fits_and_trains, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+    tests[COUNT] = (struct CMUnitTest){"refused", refused, NULL, NULL, NULL};
+    if (!training_begin())
+        return 1;
+    return training_end(_cmocka_run_group_tests("memory budgets", tests, COUNT + 1, NULL, NULL));
+}

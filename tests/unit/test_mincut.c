@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Minimum cuts against all cuts there are: random networks of a few nodes, seeds printed; of equal cuts the one nearest the sink. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "compiler/mincut.h"
+#include "failing_allocator.h"
+#include "tensor/philox.h"
+
+#define NODES 9
+#define NETWORKS 3000
+
+typedef struct edge {
+    int from, to;
+    int64_t capacity;
+} edge;
+
+static int below(uint64_t seed, uint64_t *at, int bound) { return (int)samba_philox_below(samba_philox_word64(seed, (*at)++), (uint64_t)bound); }
+
+static int make_edges(uint64_t seed, int nodes, edge *edges)
+{
+    uint64_t at = 0;
+    int count = below(seed, &at, 3 * nodes);
+    for (int i = 0; i < count; i++) {
+        edges[i].from = below(seed, &at, nodes);
+        edges[i].to = below(seed, &at, nodes);
+        edges[i].capacity = below(seed, &at, 10) == 0 ? SAMBA_UNCUTTABLE : below(seed, &at, 6);
+    }
+    return count;
+}
+
+/* What a side of the sink, a bit a node, costs. */
+static int64_t cost(int count, const edge *edges, unsigned sink_side)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++)
+        if (!(sink_side >> edges[i].from & 1) && (sink_side >> edges[i].to & 1))
+            sum += edges[i].capacity;
+    return sum;
+}
+
+static void cheapest(void **state)
+{
+    (void)state;
+    samba_context *context;
+    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+    for (uint64_t seed = 1; seed <= NETWORKS; seed++) {
+        edge edges[3 * NODES];
+        int nodes = 2 + (int)(seed % (NODES - 1)), count = make_edges(seed, nodes, edges);
+        samba_network network;
+        samba_network_init(&network, context, nodes);
+        for (int i = 0; i < count; i++)
+            samba_network_add(&network, edges[i].from, edges[i].to, edges[i].capacity);
+        uint8_t sink_side[NODES];
+        assert_int_equal(samba_network_cut(&network, 0, nodes - 1, sink_side), SAMBA_OK);
+        samba_network_free(&network);
+        unsigned given = 0;
+        for (int i = 0; i < nodes; i++)
+            given |= (unsigned)sink_side[i] << i;
+        int64_t best = INT64_MAX;
+        unsigned nearest = ~0u; /* what all cheapest cuts share */
+        for (unsigned side = 1u << (nodes - 1); side < 1u << nodes; side += 2) { /* with the sink, without the source */
+            int64_t sum = cost(count, edges, side);
+            nearest = sum < best ? side : sum == best ? nearest & side : nearest;
+            best = sum < best ? sum : best;
+        }
+        if (best < SAMBA_UNCUTTABLE && (cost(count, edges, given) != best || given != nearest || (given & 1)))
+            fail_msg("network of seed %llu: a cut of %lld, the best is %lld", (unsigned long long)seed, (long long)cost(count, edges, given), (long long)best);
+    }
+    samba_context_free(context);
+}
+
+static samba_status cut_one(samba_context *context, void *user)
+{
+    (void)user;
+    samba_network network;
+    uint8_t sink_side[4];
+    samba_network_init(&network, context, 4);
+    for (int i = 0; i < 3; i++)
+        samba_network_add(&network, i, i + 1, 3 - i);
+    samba_status status = samba_network_cut(&network, 0, 3, sink_side);
+    samba_network_free(&network);
+    return status;
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    fail_each_allocation(cut_one, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cheapest), cmocka_unit_test(no_memory)};
+    return cmocka_run_group_tests_name("minimum cuts", tests, NULL, NULL);
+}
