@@ -43,6 +43,7 @@ typedef struct samba_group {
     int64_t member_count, member_capacity;
     samba_ref *members; /* in order */
     uint64_t *before;   /* bit set: groups that must have run before this one */
+    bool awaited;       /* may stand in another group's set */
 } samba_group;
 
 typedef struct samba_member { /* per node; group -1: leaf, inline leaf, or a view of memory */
@@ -97,6 +98,11 @@ typedef struct samba_copy { /* a sink that needs a stage of its own: value (any 
     bool redone; /* as a group's */
 } samba_copy;
 
+typedef struct samba_readers { /* place.c: per leaf, groups[begin .. end - 1] read it */
+    int64_t *begin, *end;
+    int32_t *groups;
+} samba_readers;
+
 typedef struct samba_uses { /* inplace.c: positions are those of groups, and of copies at the end of a phase, in the order they run */
     int32_t buffer_count;
     int64_t *first, *last; /* per buffer: positions that touch it; -1 none */
@@ -121,6 +127,7 @@ typedef struct samba_compiler {
     int64_t extra_store_count, extra_store_capacity;
     samba_copy *copies;
     int64_t copy_count, copy_capacity;
+    samba_readers readers;
     samba_uses uses;
     /* plan under construction: growing arrays in context memory, moved to the plan's arena at the end */
     samba_plan plan;

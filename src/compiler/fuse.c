@@ -24,7 +24,7 @@ void samba_group_depend(samba_fusion *f, int32_t group, const uint64_t *set)
 {
     for (int64_t w = 0; w < f->words; w++)
         f->groups[group].before[w] |= set[w];
-    for (int64_t k = 0; k < f->group_count; k++)
+    for (int64_t k = 0; k < f->group_count && f->groups[group].awaited; k++)
         if (samba_bit(f->groups[k].before, group))
             for (int64_t w = 0; w < f->words; w++)
                 f->groups[k].before[w] |= set[w];
@@ -44,6 +44,7 @@ void samba_gather_before(const samba_fusion *f, int32_t group, samba_ref ref, ui
         if (from < 0 || (group >= 0 && !drawn && samba_is_member(f, group, u)))
             continue;
         set[from >> 6] |= (uint64_t)1 << (from & 63);
+        f->groups[from].awaited = true;
         for (int64_t w = 0; w < f->words; w++)
             set[w] |= f->groups[from].before[w];
     }
@@ -56,6 +57,7 @@ bool samba_fusion_order(samba_fusion *f, int32_t before, int32_t after)
     uint64_t *set = samba_arena_alloc(&f->arena, sizeof(uint64_t) * (size_t)f->words);
     if (!set)
         return false;
+    f->groups[before].awaited = true;
     memcpy(set, f->groups[before].before, sizeof(uint64_t) * (size_t)f->words);
     set[before >> 6] |= (uint64_t)1 << (before & 63);
     samba_group_depend(f, after, set);

@@ -55,7 +55,8 @@ static bool mergeable(const samba_fusion *f, int32_t into, int32_t from)
 
 static int by_index(const void *a, const void *b) { return *(const samba_ref *)a < *(const samba_ref *)b ? -1 : 1; }
 
-static samba_status merge(samba_fusion *f, int32_t into, int32_t from)
+/* `ref`: the last node that has a group yet. */
+static samba_status merge(samba_fusion *f, int32_t into, int32_t from, samba_ref ref)
 {
     samba_group *a = &f->groups[into], *b = &f->groups[from];
     SAMBA_TRY(samba_grow(f->arena.context, (void **)&a->members, sizeof(samba_ref), &a->member_capacity, a->member_count + b->member_count));
@@ -63,9 +64,10 @@ static samba_status merge(samba_fusion *f, int32_t into, int32_t from)
     a->member_count += b->member_count;
     qsort(a->members, (size_t)a->member_count, sizeof(samba_ref), by_index);
     b->member_count = 0;
-    for (int64_t i = 0; i < f->graph->node_count; i++)
+    for (int64_t i = a->members[0]; i <= ref; i++) /* views too, which no list holds */
         if (f->members[i].group == from)
             f->members[i].group = into;
+    a->awaited |= b->awaited;
     for (int64_t k = 0; k < f->group_count; k++)
         if (samba_bit(f->groups[k].before, from)) {
             f->groups[k].before[from >> 6] &= ~((uint64_t)1 << (from & 63));
@@ -99,9 +101,9 @@ samba_status samba_merge_inputs(samba_fusion *f, samba_ref ref)
         if (!fits_here)
             continue;
         if (mergeable(f, mine, other))
-            SAMBA_TRY(merge(f, mine, other));
+            SAMBA_TRY(merge(f, mine, other, ref));
         else if (mergeable(f, other, mine))
-            SAMBA_TRY(merge(f, other, mine));
+            SAMBA_TRY(merge(f, other, mine, ref));
     }
     return SAMBA_OK;
 }

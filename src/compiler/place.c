@@ -96,20 +96,49 @@ static bool reads_in_step(const samba_compiler *c, int32_t group, samba_ref leaf
     return true;
 }
 
-static bool reads(const samba_fusion *f, int32_t group, samba_ref leaf)
+/* For each leaf the groups that read it, in order. */
+static samba_ref leaf_read(const samba_fusion *f, const samba_node *node, int i)
 {
-    for (int64_t m = 0; m < f->groups[group].member_count; m++) {
-        const samba_node *node = samba_node_at(f->graph, f->groups[group].members[m]);
-        for (int i = 0; i < node->arity; i++) {
-            samba_ref u = node->inputs[i];
-            if (f->access[u].base == leaf)
-                return true;
-            const samba_node *source = samba_node_at(f->graph, u);
-            if (source->op == SAMBA_OP_random && f->access[source->inputs[0]].base == leaf)
-                return true;
+    samba_ref u = node->inputs[i];
+    const samba_node *source = samba_node_at(f->graph, u);
+    samba_ref base = f->access[source->op == SAMBA_OP_random ? source->inputs[0] : u].base;
+    return samba_ops[samba_node_at(f->graph, base)->op].class_ == SAMBA_LEAF ? base : SAMBA_NONE;
+}
+
+static samba_status find_readers(samba_compiler *c)
+{
+    const samba_fusion *f = &c->fusion;
+    size_t count = (size_t)c->graph->node_count + 2;
+    samba_readers *r = &c->readers;
+    r->begin = samba_arena_alloc(&c->arena, sizeof(int64_t) * count);
+    int64_t *end = samba_arena_alloc(&c->arena, sizeof(int64_t) * count), total = 0;
+    if (!r->begin || !end)
+        return SAMBA_ERROR_MEMORY;
+    for (int fill = 0; fill < 2; fill++) { /* once to count, once to write them down */
+        for (int32_t h = 0; h < f->group_count; h++)
+            for (int64_t m = 0; m < f->groups[h].member_count; m++) {
+                const samba_node *node = samba_node_at(f->graph, f->groups[h].members[m]);
+                for (int i = 0; i < node->arity; i++) {
+                    samba_ref leaf = leaf_read(f, node, i);
+                    if (leaf == SAMBA_NONE || (fill && end[leaf] > r->begin[leaf] && r->groups[end[leaf] - 1] == h))
+                        continue;
+                    if (fill)
+                        r->groups[end[leaf]] = h;
+                    end[leaf]++;
+                }
+            }
+        for (int64_t i = 0; i < c->graph->node_count && !fill; i++) {
+            r->begin[i] = total;
+            total += end[i];
+            end[i] = r->begin[i];
         }
+        if (!fill)
+            r->groups = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(total + 1));
+        if (!r->groups)
+            return SAMBA_ERROR_MEMORY;
     }
-    return false;
+    r->end = end;
+    return SAMBA_OK;
 }
 
 /* An assignment takes effect when its phase ends: other groups of the phase still read the old value, so they go before the writer, if
@@ -117,11 +146,14 @@ static bool reads(const samba_fusion *f, int32_t group, samba_ref leaf)
 static bool in_place(samba_compiler *c, samba_ref leaf, int32_t writer)
 {
     samba_fusion *f = &c->fusion;
-    if (reads(f, writer, leaf) && !reads_in_step(c, writer, leaf))
-        return false;
-    for (int32_t h = 0; h < f->group_count; h++)
-        if (h != writer && f->groups[h].phase == f->groups[writer].phase && reads(f, h, leaf) && !samba_fusion_order(f, h, writer))
+    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf]; i++)
+        if (c->readers.groups[i] == writer && !reads_in_step(c, writer, leaf))
             return false;
+    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf]; i++) {
+        int32_t h = c->readers.groups[i];
+        if (h != writer && f->groups[h].phase == f->groups[writer].phase && !samba_fusion_order(f, h, writer))
+            return false;
+    }
     return true;
 }
 
@@ -210,6 +242,7 @@ samba_status samba_pass_place(samba_compiler *c)
         if (node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state || node->op == SAMBA_OP_argin)
             SAMBA_TRY(add_leaf(c, (samba_ref)i));
     }
+    SAMBA_TRY(find_readers(c));
     for (int64_t i = 0; i < g->sink_count; i++) {
         const samba_sink *sink = &g->sinks[i];
         int32_t target = -1;
