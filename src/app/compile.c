@@ -53,6 +53,7 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     options->optimizers = optimizer;
     options->inference = a->inference;
     options->grad_accumulation_steps = a->inference ? 1 : a->accumulation;
+    options->chunk_bytes = a->chunk_bytes;
     options->output_folder = a->output_folder;
     options->pef_name = a->pef_name;
     options->dump_after = a->dump_after;

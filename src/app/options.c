@@ -11,7 +11,7 @@ enum { /* keys of options without a letter */
     KEY_INFERENCE = 256, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
     KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
     KEY_AMSGRAD, KEY_EPOCHS, KEY_SEED,
-    KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION,
+    KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES,
     KEY_OWN = 512 /* and up: the application's */
 };
 #define MAX_BATCH (1 << 24)
@@ -36,6 +36,7 @@ static const option_row rows[] = {
     {{"data-parallel", KEY_DATA_PARALLEL, 0, 0, "Train several replicas", 1}, ALL},
     {{"reduce-on-rdu", KEY_REDUCE_ON_RDU, 0, 0, "Average gradients of replicas on the device", 1}, ALL},
     {{"memory-budget", KEY_MEMORY_BUDGET, "BYTES", 0, "Memory the model may take: what does not fit is computed again in the backward", 1}, C | T},
+    {{"chunk-bytes", KEY_CHUNK_BYTES, "N", 0, "Logits larger than this are computed in chunks of rows of at most this size (33554432)", 1}, C | T},
     {{"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the graph after this pass of the compiler (all: after each)", 1}, C},
     {{"verify", KEY_VERIFY, 0, 0, "Check the graph after every pass of the compiler", 1}, C | T},
     {{0, 0, 0, 0, "Training:", 2}, ALL},
@@ -249,6 +250,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_LOAD: a->load = text; break;
     case KEY_DATA: a->data = text; break;
     case KEY_JSON: a->json = true; break;
+    case KEY_CHUNK_BYTES: a->chunk_bytes = samba_word_integer(state, "--chunk-bytes", text, 1, INT64_MAX); break;
     case KEY_DUMP_AFTER: parse_pass(a, text, state); break;
     case KEY_VERIFY: a->verify = true; break;
     case KEY_VERSION:
