@@ -50,7 +50,7 @@ def make_row(case, ours, plan, peers, peaks):
     timed = {name: peer["ms"] for name, peer in peers.items() if "ms" in peer}
     best = min(timed, key=timed.get, default=None)
     peak = peaks["bf16_gflops" if case.dtype == "bfloat16" and peaks["bf16_gflops"] else "fp32_gflops"]
-    sections = [s for s in plan["sections"] if case.kind == TRAIN or s["type"] == "FWD"]
+    sections = [s for s in plan["sections"] if not s.get("redone_by") and (case.kind == TRAIN or s["type"] == "FWD")]
     moved = sum(s["bytes"] for s in sections)
     return {
         "case": case.name, "kind": case.kind, "dtype": case.dtype, "example": case.example, "batch": case.batch, "settings": case.settings,

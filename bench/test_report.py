@@ -9,7 +9,8 @@ import report  # noqa: E402
 from cases import CASES, PEERS, Case  # noqa: E402
 
 PEAKS = {"fp32_gflops": 100.0, "bf16_gflops": 200.0, "read_gbytes": 10.0}
-PLAN = {"compile_ms": 2.0, "sections": [{"type": "FWD", "flops": 300, "bytes": 1000}, {"type": "BCKWD", "flops": 600, "bytes": 3000}]}
+PLAN = {"compile_ms": 2.0, "sections": [{"type": "FWD", "flops": 300, "bytes": 1000},
+                                           {"type": "FWD", "flops": 50, "bytes": 500, "redone_by": "BCKWD"}, {"type": "BCKWD", "flops": 600, "bytes": 3000}]}
 
 
 def row_of(case, ms, peers):

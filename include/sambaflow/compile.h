@@ -44,7 +44,7 @@ typedef struct samba_compile_options {
     bool inference;              /* forward only */
     int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up */
     int64_t chunk_bytes;         /* logits and their like, larger than this and read by row-wise computations only, are never
-                                    stored whole: chunks of rows of at most this size are, in turn. 0: 32 MiB */
+                                    stored whole: chunks of rows of at most this size are, in turn. 0: 64 MiB */
     const char *output_folder;   /* NULL: "out" */
     const char *pef_name;        /* NULL: name */
     const char *dump_after;      /* name of a pass, "all", or NULL: calls dump with the graph's text after it */

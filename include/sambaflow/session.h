@@ -45,7 +45,8 @@ typedef struct samba_run_options {
     int hyperparameter_count;
     const samba_hyperparameter *hyperparameters; /* stay until given again */
     int section_type_count;
-    const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case, in this order; none: the schedule */
+    const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case, in this order; none: the schedule.
+                                         Both leave out what a later section of the run computes again (redone_by below) */
     int section_id_count;
     const int *section_ids; /* instead of section_types */
     bool train;             /* false: every dropout rate is 0 during this run */

@@ -36,7 +36,7 @@ static const option_row rows[] = {
     {{"data-parallel", KEY_DATA_PARALLEL, 0, 0, "Train several replicas", 1}, ALL},
     {{"reduce-on-rdu", KEY_REDUCE_ON_RDU, 0, 0, "Average gradients of replicas on the device", 1}, ALL},
     {{"memory-budget", KEY_MEMORY_BUDGET, "BYTES", 0, "Memory the model may take: what does not fit is computed again in the backward", 1}, C | T},
-    {{"chunk-bytes", KEY_CHUNK_BYTES, "N", 0, "Logits larger than this are computed in chunks of rows of at most this size (33554432)", 1}, C | T},
+    {{"chunk-bytes", KEY_CHUNK_BYTES, "N", 0, "Logits larger than this are computed in chunks of rows of at most this size (67108864)", 1}, C | T},
     {{"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the graph after this pass of the compiler (all: after each)", 1}, C},
     {{"verify", KEY_VERIFY, 0, 0, "Check the graph after every pass of the compiler", 1}, C | T},
     {{0, 0, 0, 0, "Training:", 2}, ALL},

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "kernels/kernel.h"
+#include "runtime/runtime.h"
 #include "training.h"
 
 #include "reference.h"
@@ -24,6 +25,7 @@ typedef struct head {
     double label_smoothing;
     samba_reduction reduction;
     int64_t ignore; /* label that does not count */
+    double dropout; /* > 0: before the logits */
     int kind;       /* what else is done with the logits */
     bool cut;       /* expected */
 } head;
@@ -36,6 +38,8 @@ static samba_value logits_of(samba_graph *g, const head *h)
         x = samba_embedding(x, "wte", h->classes, INNER);
     else
         x = samba_mul(samba_tanh(x), samba_parameter(g, "scale", dtype, 1, SHAPE(INNER), (samba_initializer){SAMBA_INIT_NORMAL, 1, 0.2}));
+    if (h->dropout > 0)
+        x = samba_dropout(x, "drop", h->dropout);
     if (h->tied)
         return samba_matmul(samba_tanh(x), samba_transpose(samba_parameter(g, "wte.weight", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}), 0, 1));
     samba_value w = samba_parameter(g, "head", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.7});
@@ -188,15 +192,159 @@ static void check_head(void **state)
     samba_tensor_free(inputs[1]);
 }
 
+/* ---- sections ---- */
+#define TYPES(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__}
+#define IDS(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__}
+
+static void expect_selection(samba_session *session, int types, const char *const *type, int ids, const int *id, int count, const int *expected)
+{
+    samba_run_options o = samba_run_defaults();
+    o.section_type_count = types, o.section_types = type;
+    o.section_id_count = ids, o.section_ids = id;
+    samba_selection selection;
+    need(samba_select(session, &o, &selection));
+    assert_int_equal(selection.count, count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(selection.sections[i], expected[i]);
+}
+
+static samba_status run_ids(samba_session *session, samba_tensor **inputs, int count, const int *ids)
+{
+    samba_run_options r = samba_run_defaults();
+    r.inputs = inputs;
+    r.input_count = 2;
+    r.section_ids = ids;
+    r.section_id_count = count;
+    return samba_run(session, &r);
+}
+
+static const head sectioned = {"sectioned", 2, 100, 640, .bias = true, .accuracy = true, .dropout = 0.3, .ignore = -100};
+
+static samba_session *sectioned_new(samba_tensor **inputs, int64_t chunk_bytes, int accumulation, int threads)
+{
+    static samba_optimizer o;
+    o = samba_adamw(0.01);
+    o.max_grad_norm = 0.5;
+    samba_compile_options options = compile_of("sectioned", model, &sectioned, 2, inputs);
+    options.chunk_bytes = chunk_bytes;
+    options.optimizers = &o;
+    options.optimizer_count = 1;
+    options.grad_accumulation_steps = accumulation;
+    return compile_and_open(&options, threads, 5);
+}
+
+/* FWD 0, the part of it that BCKWD computes again 1, BCKWD 2, GRADNORM 3, OPT 4 */
+static void check_sections(void **state)
+{
+    (void)state;
+    samba_tensor *inputs[2];
+    make_inputs(&sectioned, inputs);
+    samba_session *s = sectioned_new(inputs, 64 * 640 * 4, 1, 2);
+    int64_t flops = 0, bytes = 0, run_flops, run_bytes;
+    samba_section_info info;
+    for (int i = 0; i < samba_session_section_count(s); i++) {
+        need(samba_session_section_info(s, i, &info));
+        assert_int_equal(info.redone_by != NULL, i == 1);
+        if (info.redone_by) {
+            assert_string_equal(info.type, "FWD");
+            assert_string_equal(info.redone_by, "BCKWD");
+            continue;
+        }
+        flops += info.flops, bytes += info.bytes;
+    }
+    samba_plan_work(&s->plan, &run_flops, &run_bytes);
+    assert_true(run_flops == flops && run_bytes == bytes && samba_session_section_count(s) == 5);
+
+    expect_selection(s, 0, NULL, 0, NULL, IDS(0, 2, 3, 4));
+    expect_selection(s, TYPES("FWD", "BCKWD"), 0, NULL, IDS(0, 2));
+    expect_selection(s, TYPES("BCKWD", "OPT", "FWD"), 0, NULL, IDS(0, 2, 4));
+    expect_selection(s, TYPES("FWD"), 0, NULL, IDS(0, 1));
+    expect_selection(s, 0, NULL, IDS(0, 1, 2), IDS(0, 1, 2)); /* ids run what they say */
+    refuse(run_ids(s, inputs, IDS(1)), SAMBA_ERROR_STATE, "goes on from the FWD sections before it, and there was no run of them yet");
+    refuse(run_ids(s, inputs, IDS(0, 1, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");
+    refuse(run_ids(s, inputs, IDS(0, 2, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");
+
+    need(run_ids(s, inputs, IDS(0))); /* BCKWD alone delivers what FWD left out */
+    assert_true(get_scalar(s, "loss") == 0);
+    need(run_ids(s, inputs, IDS(2)));
+    double loss = get_scalar(s, "loss"), right = get_scalar(s, "right");
+    assert_true(loss > 1 && right >= 0);
+    refuse(run_ids(s, inputs, IDS(1)), SAMBA_ERROR_STATE, "used up");
+    refuse(run_ids(s, inputs, IDS(2)), SAMBA_ERROR_STATE, "used up");
+    samba_session_free(s);
+    for (int i = 0; i < 2; i++)
+        samba_tensor_free(inputs[i]);
+}
+
+/* Training whole, by types and by ids: the same bits, dropout and micro-batches too. */
+static void check_training(int accumulation)
+{
+    samba_tensor *inputs[2];
+    make_inputs(&sectioned, inputs);
+    samba_session *s[4];
+    for (int i = 0; i < 4; i++)
+        s[i] = sectioned_new(inputs, i == 3 ? INT64_MAX : 64 * 640 * 4, accumulation, 2);
+    int first = accumulation > 1; /* ZEROGRAD is section 0 then */
+    for (int step = 0; step < 3 * accumulation; step++) {
+        bool opens = step % accumulation == 0, closes = step % accumulation == accumulation - 1;
+        run_with(s[0], inputs, 0, NULL);
+        run_with(s[3], inputs, 0, NULL);
+        if (first && opens) {
+            run_with(s[1], inputs, TYPES("ZEROGRAD"));
+            need(run_ids(s[2], inputs, IDS(0)));
+        }
+        run_with(s[1], inputs, TYPES("FWD"));
+        assert_true(get_scalar(s[1], "loss") == get_scalar(s[0], "loss"));
+        run_with(s[1], inputs, TYPES("BCKWD"));
+        need(run_ids(s[2], inputs, IDS(first, first + 1)));
+        need(run_ids(s[2], inputs, IDS(first + 2)));
+        if (closes) {
+            run_with(s[1], inputs, TYPES("GRADNORM", "OPT"));
+            need(run_ids(s[2], inputs, IDS(first + 3, first + 4)));
+        }
+        assert_same_bits(s[0], s[1], COMPUTED);
+        assert_same_bits(s[0], s[2], COMPUTED);
+        double cut = get_scalar(s[0], "loss"), whole = get_scalar(s[3], "loss");
+        assert_true(fabs(cut - whole) <= 1e-4 * fabs(whole));
+    }
+    for (int i = 0; i < 4; i++)
+        samba_session_free(s[i]);
+    for (int i = 0; i < 2; i++)
+        samba_tensor_free(inputs[i]);
+}
+static void train(void **state)
+{
+    (void)state;
+    check_training(1);
+}
+static void accumulate(void **state)
+{
+    (void)state;
+    check_training(3);
+}
+
+static void refuse_negative(void **state)
+{
+    (void)state;
+    samba_tensor *inputs[2];
+    make_inputs(&heads[0], inputs);
+    samba_compile_options options = compile_of("negative", model, &heads[0], 2, inputs);
+    options.chunk_bytes = -1;
+    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "chunk_bytes is -1");
+    for (int i = 0; i < 2; i++)
+        samba_tensor_free(inputs[i]);
+}
+
 int main(void)
 {
     if (!training_begin())
         return 1;
     enum { COUNT = sizeof heads / sizeof heads[0] };
-    struct CMUnitTest tests[COUNT];
+    struct CMUnitTest tests[COUNT + 4] = {[COUNT] = cmocka_unit_test(check_sections), cmocka_unit_test(train), cmocka_unit_test(accumulate),
+                                          cmocka_unit_test(refuse_negative)};
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){heads[i].name, check_head, NULL, NULL, (void *)(uintptr_t)&heads[i]};
-    int failed = _cmocka_run_group_tests("chunks of rows", tests, COUNT, NULL, NULL);
+    int failed = _cmocka_run_group_tests("chunks of rows", tests, COUNT + 4, NULL, NULL);
     free(log_text);
     return training_end(failed);
 }

@@ -274,6 +274,10 @@ static void integer_rate(samba_plan *p) { p->argins[1].dtype = SAMBA_INT64; }
 static void half_seed(samba_plan *p) { p->argins[2].value = 0.5; }
 static void wrong_phase(samba_plan *p) { p->sections[1].phase = 6; }
 static void wrong_id(samba_plan *p) { p->sections[1].id = 2; }
+static void redone_by_nobody(samba_plan *p) { p->sections[1].redone_by = 4; }
+static void redone_by_itself(samba_plan *p) { p->sections[1].redone_by = p->sections[1].phase; }
+static void redone_before(samba_plan *p) { p->sections[p->section_count - 1].redone_by = 2; }
+static void redone_by_minus(samba_plan *p) { p->sections[1].redone_by = -1; }
 static void overlapping_section(samba_plan *p) { p->sections[2].first_stage--; }
 static void missing_stage(samba_plan *p) { p->sections[3].stage_count--; }
 static void wrong_call(samba_plan *p) { p->calls[3] = 4; }
@@ -357,6 +361,10 @@ static const struct {
                      {half_seed, "0.5 is no value"},
                      {wrong_phase, "phase 6"},
                      {wrong_id, "id 2"},
+                     {redone_by_nobody, "redone by phase 4"},
+                     {redone_by_itself, "no section of that phase comes after it"},
+                     {redone_before, "no section of that phase comes after it"},
+                     {redone_by_minus, "redone by phase -1"},
                      {overlapping_section, "section 2:"},
                      {missing_stage, "belong to no section"},
                      {wrong_call, "no section 4 among 4"},
