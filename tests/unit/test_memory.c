@@ -118,6 +118,14 @@ static void many_operators(samba_graph *g, const void *options)
     samba_loss(g, "penalty", samba_mul_scalar(samba_sum(samba_sigmoid(samba_mul(q, k)), 0, NULL, false), 0.01));
 }
 
+/* Logits that are computed in chunks of rows. */
+static void wide(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value x = samba_slice(samba_input(g, "image"), 1, 0, 8, 1);
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_tanh(samba_linear(x, "fc1", 8)), "fc2", 100), samba_input(g, "label")));
+}
+
 enum { INPUTS = 3 }; /* small takes the first two */
 static samba_tensor *inputs[INPUTS];
 static void make_inputs(int64_t n)
@@ -169,6 +177,19 @@ static void test_compile_small(void **unused)
 }
 
 /* Every so manyth allocation, each time from another start, so that over the rounds all kinds come up. */
+static void test_compile_wide(void **unused)
+{
+    (void)unused;
+    make_inputs(130);
+    samba_compile_options options = compile_of("wide", wide, NULL, 2, inputs);
+    options.chunk_bytes = 64 * 100 * 4;
+    fail_each_allocation(compile_scenario, &options);
+    samba_session *session = compile_and_open(&options, 1, 1);
+    assert_int_equal(samba_session_section_count(session), 3); /* FWD, what BCKWD computes again, BCKWD */
+    samba_session_free(session);
+    free_inputs();
+}
+
 static void test_compile_many(void **unused)
 {
     (void)unused;
@@ -314,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compile_small),
+        cmocka_unit_test(test_compile_wide),
         cmocka_unit_test(test_compile_many),
         cmocka_unit_test(test_session),
         cmocka_unit_test(test_runs),
