@@ -174,6 +174,78 @@ static void test_digits_without_memory(void **state)
     fail_each_allocation(digits_scenario, NULL);
 }
 
+/* ---- text: samples of four tokens ---- */
+static const samba_app_input text_inputs[] = {
+    {"input", SAMBA_INT64, 2, {2, 4}, 128},
+    {"label", SAMBA_INT64, 2, {2, 4}, 128},
+};
+
+static void test_text(void **state)
+{
+    (void)state;
+    failing_allocator memory;
+    samba_context *context = counting_context_new(&memory);
+    samba_app_data data;
+    char text[86], path[256]; /* 21 samples and the byte after them, and one over */
+    for (int i = 0; i < 86; i++)
+        text[i] = (char)(32 + i);
+    text[85] = (char)200;
+    write_file("text.txt", text, sizeof text);
+    snprintf(path, sizeof path, "%s/text.txt", folder);
+    const char *const paths[] = {folder, path};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(samba_app_text(context, paths[k], 2, text_inputs, &data), SAMBA_OK);
+        assert_int_equal(data.train_count, 19);
+        assert_int_equal(data.test_count, 2);
+        assert_int_equal(data.tensor_count, 2);
+        const int64_t *input = samba_tensor_data(data.tensors[0]), *label = samba_tensor_data(data.tensors[1]);
+        assert_int_equal(samba_tensor_numel(data.tensors[0]), 84);
+        for (int i = 0; i < 84; i++)
+            assert_true(input[i] == 32 + i && label[i] == 33 + i);
+        samba_app_data_free(&data);
+    }
+    counting_context_free(context, &memory);
+}
+
+static void test_bad_text(void **state)
+{
+    (void)state;
+    failing_allocator memory;
+    samba_context *context = counting_context_new(&memory);
+    samba_app_data data;
+    write_file("text.txt", "12345678", 8);
+    assert_int_equal(samba_app_text(context, folder, 2, text_inputs, &data), SAMBA_ERROR_FORMAT);
+    assert_non_null(strstr(samba_error_message(context), "8 bytes"));
+    write_file("text.txt", "", 0);
+    assert_int_equal(samba_app_text(context, folder, 2, text_inputs, &data), SAMBA_ERROR_FORMAT);
+    write_file("text.txt", "12345678\x80", 9); /* the last label */
+    assert_int_equal(samba_app_text(context, folder, 2, text_inputs, &data), SAMBA_ERROR_FORMAT);
+    assert_non_null(strstr(samba_error_message(context), "byte 128 at 8 is not among the model's 128 tokens"));
+    assert_int_equal(samba_app_text(context, "/nowhere", 2, text_inputs, &data), SAMBA_ERROR_FILE);
+    assert_int_equal(samba_app_text(context, folder, 1, text_inputs, &data), SAMBA_ERROR_ARGUMENT);
+    assert_int_equal(samba_app_text(context, folder, 2, digit_inputs, &data), SAMBA_ERROR_ARGUMENT);
+    samba_app_input apart[] = {text_inputs[0], text_inputs[1]};
+    apart[1].shape[1] = 5;
+    assert_int_equal(samba_app_text(context, folder, 2, apart, &data), SAMBA_ERROR_ARGUMENT);
+    counting_context_free(context, &memory);
+}
+
+static samba_status text_scenario(samba_context *context, void *user)
+{
+    (void)user;
+    samba_app_data data;
+    SAMBA_TRY(samba_app_text(context, folder, 2, text_inputs, &data));
+    samba_app_data_free(&data);
+    return SAMBA_OK;
+}
+
+static void test_text_without_memory(void **state)
+{
+    (void)state;
+    write_file("text.txt", "123456789", 9);
+    fail_each_allocation(text_scenario, NULL);
+}
+
 /* ---- whole commands on a small model ---- */
 static void model(samba_graph *g, const void *options)
 {
@@ -248,7 +320,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    static const char *const names[] = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte", "small.pef", "small.pef.log"};
+    static const char *const names[] = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte", "text.txt", "small.pef", "small.pef.log"};
     for (int i = 0; i < SAMBA_COUNT(names); i++) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -266,6 +338,9 @@ int main(void)
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_bad_digits),
         cmocka_unit_test(test_digits_without_memory),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_text_without_memory),
         cmocka_unit_test(test_commands_without_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -122,6 +122,16 @@ static void layers_make_parameters_as_pytorch(void **state)
     expect_parameter(g, "fc.bias", SHAPE(10), SAMBA_INIT_UNIFORM, -0.25, 0.25);
     expect_type(samba_linear_no_bias(floats(g, SHAPE(16)), "vector", 3), SAMBA_FLOAT32, SHAPE(3));
     assert_int_equal(samba_graph_leaf(g, "vector.bias"), SAMBA_NONE);
+    const samba_initializer normal = {SAMBA_INIT_NORMAL, 0, 0.02}, zeros = {SAMBA_INIT_ZEROS, 0, 0};
+    expect_type(samba_linear_with(rows, "own", 7, &(samba_linear_options){.weight = &normal, .bias = &zeros}), SAMBA_FLOAT32,
+                SHAPE(2, 5, 7));
+    expect_parameter(g, "own.weight", SHAPE(7, 16), SAMBA_INIT_NORMAL, 0, 0.02);
+    expect_parameter(g, "own.bias", SHAPE(7), SAMBA_INIT_ZEROS, 0, 0);
+    samba_linear_with(rows, "bare", 7, &(samba_linear_options){.no_bias = true, .weight = &normal});
+    expect_parameter(g, "bare.weight", SHAPE(7, 16), SAMBA_INIT_NORMAL, 0, 0.02);
+    assert_int_equal(samba_graph_leaf(g, "bare.bias"), SAMBA_NONE);
+    samba_linear_with(rows, "default", 7, NULL);
+    expect_parameter(g, "default.bias", SHAPE(7), SAMBA_INIT_UNIFORM, -0.25, 0.25);
     samba_value half = make_input(g, "half", SAMBA_BFLOAT16, SHAPE(2, 16));
     expect_type(samba_linear(half, "fc16", 3), SAMBA_BFLOAT16, SHAPE(2, 3));
 
@@ -131,6 +141,11 @@ static void layers_make_parameters_as_pytorch(void **state)
     samba_value words = make_input(g, "words", SAMBA_INT64, SHAPE(2, 5));
     expect_type(samba_embedding(words, "wte", 100, 16), SAMBA_FLOAT32, SHAPE(2, 5, 16));
     expect_parameter(g, "wte.weight", SHAPE(100, 16), SAMBA_INIT_NORMAL, 0, 1);
+    /* A table made before its layer starts as it was made, and is there for other uses. */
+    samba_value table = samba_parameter(g, "tied.weight", SAMBA_FLOAT32, SHAPE(100, 16), normal);
+    samba_value embedded = samba_embedding(words, "tied", 100, 16);
+    assert_int_equal(samba_node_at(g, embedded.index)->inputs[0], table.index);
+    expect_parameter(g, "tied.weight", SHAPE(100, 16), SAMBA_INIT_NORMAL, 0, 0.02);
     assert_int_equal(g->scope, 0);
     assert_int_equal(samba_graph_verify(g), SAMBA_OK);
 }
