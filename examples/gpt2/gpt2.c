@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         .inputs = inputs,
         .data = samba_app_text,
         .batch_size = 8,
-        .num_epochs = 5,
+        .num_epochs = 10,
         .optimizer = samba_adamw(1e-3),
     };
     app.optimizer.beta2 = 0.95;
