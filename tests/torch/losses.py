@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The losses of 100 training steps in PyTorch, from the weights steps.c saved and on the same samples, one a line.
+"""The losses of 100 training steps in PyTorch, from the weights steps.c saved and on the same samples, one a line. Then every parameter's running
+mean of gradients (exp_avg, momentum_buffer) must be the one that steps.c has at the end, within 1e-3 of the tensor's largest value.
 
-Usage: losses.py MODEL OPTIMIZER INITIAL.safetensors DATA_FOLDER STEPS"""
+Usage: losses.py MODEL OPTIMIZER INITIAL.safetensors DATA_FOLDER STEPS FINAL.safetensors"""
 import gzip
 import os
 import sys
@@ -52,8 +53,19 @@ def text(folder, batch, block):
     return sample
 
 
+def compare_gradients(trainer, final):
+    for name, parameter in trainer.model.named_parameters():
+        for key in ("exp_avg", "momentum_buffer"):
+            if key not in trainer.optimizer.state[parameter]:
+                continue
+            expected = trainer.optimizer.state[parameter][key]
+            error = ((final[f"{name}.{key}"] - expected).abs().max() / expected.abs().max()).item()
+            if not error < 1e-3:
+                raise SystemExit(f"losses: {name}.{key} differs by {error:.1e} of its largest value")
+
+
 def main():
-    model, optimizer, initial, folder, steps = sys.argv[1:6]
+    model, optimizer, initial, folder, steps, final = sys.argv[1:7]
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     trainer = Trainer(model, read_safetensors(initial), MODELS[model], **SETTINGS[optimizer])
     if model == "gpt2":
@@ -62,6 +74,7 @@ def main():
         sample = digits(folder, 32, (32, 1, 28, 28) if model == "lenet" else (32, 784))
     for step in range(int(steps)):
         print(f"{trainer.step(*sample(step)).item():.9g}")
+    compare_gradients(trainer, read_safetensors(final))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # 100 training steps of each example with each optimizer: losses within 1e-4 relative of PyTorch's, which are those stored under
-# tests/torch/losses/, or, with a Python that has torch, made now (and stored with --store).
+# tests/torch/losses/, or, with a Python that has torch, made now (and stored with --store);
+# then every parameter's mean gradient is compared too.
 # Usage: tests/torch/losses.sh BUILD_FOLDER [PYTHON [--store]]
 set -euo pipefail
 build=$1 python=${2:-} store=${3:-}
@@ -23,10 +24,10 @@ for model in logreg resffn lenet gpt2; do
         *) size=(--batch-size 32) ;;
         esac
         "$build/examples/$model" compile "${size[@]}" --optimizer $optimizer "${settings[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
-        "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" 100 "$folder/initial.safetensors" >"$folder/ours"
+        "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" 100 "$folder/initial.safetensors" "$folder/final.safetensors" >"$folder/ours"
         stored=$root/tests/torch/losses/$model-$optimizer.txt
         if [ -n "$python" ]; then
-            "$python" "$root/tests/torch/losses.py" $model $optimizer "$folder/initial.safetensors" "$root/examples/data" 100 >"$folder/torch"
+            "$python" "$root/tests/torch/losses.py" $model $optimizer "$folder/initial.safetensors" "$root/examples/data" 100 "$folder/final.safetensors" >"$folder/torch"
             [ "$store" = --store ] && mkdir -p "$(dirname "$stored")" && cp "$folder/torch" "$stored"
         else
             cp "$stored" "$folder/torch"

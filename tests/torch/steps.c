@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Trains a PEF with inputs "image" and "label" on the digits, or one with "input" and "label" on the text, for some steps in the order the
- * samples lie in, and prints the losses, one a line. INITIAL receives the weights it began with, for PyTorch to begin with the same.
- * Usage: steps PEF DATA_FOLDER STEPS [INITIAL] */
+ * samples lie in, and prints the losses, one a line. INITIAL receives the weights it began with, for PyTorch to begin with the same, FINAL
+ * weights and optimizer state at the end. Usage: steps PEF DATA_FOLDER STEPS [INITIAL [FINAL]] */
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 {
     static samples s;
     if (argc < 4 || samba_context_new(NULL, &context) != SAMBA_OK) {
-        fprintf(stderr, "usage: steps PEF DATA_FOLDER STEPS [INITIAL]\n");
+        fprintf(stderr, "usage: steps PEF DATA_FOLDER STEPS [INITIAL [FINAL]]\n");
         return 2;
     }
     samba_session_options options = samba_session_defaults();
@@ -120,6 +120,8 @@ int main(int argc, char **argv)
         need(samba_run(session, &run));
         printf("%.9g\n", (double)*(float *)samba_tensor_data(loss));
     }
+    if (argc > 5)
+        need(samba_session_save(session, argv[5], true));
     samba_tensor_free(s.pixels);
     samba_tensor_free(s.classes);
     samba_tensor_free(loss);
