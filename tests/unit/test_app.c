@@ -247,12 +247,16 @@ static void test_text_without_memory(void **state)
 }
 
 /* ---- whole commands on a small model ---- */
-static void model(samba_graph *g, const void *options)
+static void model_without_logits(samba_graph *g, const void *options)
 {
     (void)options;
-    samba_value logits = samba_linear(samba_input(g, "image"), "linear", 3);
-    samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
-    samba_output(g, "logits", logits);
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_input(g, "image"), "linear", 3), samba_input(g, "label")));
+}
+
+static void model(samba_graph *g, const void *options)
+{
+    model_without_logits(g, options);
+    samba_output(g, "logits", samba_linear(samba_input(g, "image"), "linear", 3)); /* the same linear */
 }
 
 static int inputs(const void *settings, int64_t batch_size, samba_app_input *input)
@@ -309,6 +313,14 @@ static void test_commands_without_memory(void **state)
     for (int i = 0; i < SAMBA_COUNT(commands); i++)
         fail_allocations_by(command_scenario, &commands[i], 1);
     remove(saved);
+    /* tested by its loss: two test samples fill one batch of two */
+    app.model = model_without_logits;
+    app.batch_size = 2;
+    char *train_only[] = {"small", "run", "-p", pef, "--data", folder, "--threads", "1", "--json"};
+    commands[0] = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
+    commands[1] = command_of(&app, train_only, SAMBA_COUNT(train_only), samba_app_train);
+    for (int i = 0; i < 2; i++)
+        fail_allocations_by(command_scenario, &commands[i], 1);
 }
 
 static int set_up(void **state)
