@@ -24,7 +24,7 @@ check-torch: all
 	@tests/torch/check.sh $(BUILD)
 
 bench: all
-	@bench/bench.sh $(BUILD)
+	@bench/bench.sh $(BUILD) $(BENCH)
 
 asan: | packages
 	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Db_asneeded=false

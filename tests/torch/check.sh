@@ -9,3 +9,4 @@ made=$(mktemp)
 trap 'rm -f "$made"' EXIT
 "$python" tests/torch/make_values.py >"$made"
 "$python" tests/torch/same_numbers.py "$made" tests/unit/torch_values.h
+"$python" bench/test_report.py
