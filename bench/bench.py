@@ -29,7 +29,7 @@ from importlib import metadata
 
 import report
 from cases import CASES, INFERENCE, TOLERANCE
-from report import Failed
+from report import Absent, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(os.path.dirname(HERE), "docs", "performance.md")
@@ -45,7 +45,11 @@ class Contender:
         self.pending = b""
         # A group of its own, to be stopped with the children that torch.compile keeps.
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0, process_group=0)
-        self.about = self.answer()
+        try:
+            self.about = self.answer()
+        except BaseException:
+            self.end()
+            raise
 
     def answer(self):
         until = time.monotonic() + PATIENCE
@@ -61,7 +65,10 @@ class Contender:
 
     def ask(self, line):
         os.killpg(self.process.pid, signal.SIGCONT)
-        self.process.stdin.write(line.encode() + b"\n")
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+        except BrokenPipeError:
+            raise Failed(self.last_words()) from None
         return self.answer()
 
     def last_words(self):
@@ -103,15 +110,15 @@ class Bench:
         return self.greatest
 
     def compile(self, case, folder):
-        """The PEF and what `compile` says of it; Failed where the example cannot do this case yet."""
+        """The PEF and what `compile` says of it; Absent where the example cannot do this case yet."""
         program = f"{self.build}/examples/{case.example}"
         if not os.path.exists(program):
-            raise Failed(f"there is no examples/{case.example}")
+            raise Absent(f"there is no examples/{case.example}")
         words = case.options()
         usage = run([program, "--help"])
         unknown = [word for word in words if word.startswith("--") and word not in usage]
         if unknown:
-            raise Failed(f"examples/{case.example} has no option {', '.join(unknown)}")
+            raise Absent(f"examples/{case.example} has no option {', '.join(unknown)}")
         said = json.loads(run([program, "compile", *words, "--output-folder", folder, "--pef-name", "case", "--json"]))
         return said["pef"], said
 
@@ -121,7 +128,7 @@ class Bench:
             output = "logits" if case.kind == INFERENCE else "loss"
             return Contender([f"{self.build}/bench/step", pef, folder, str(self.threads), case.kind, output, *classes], folder)
         if peer in self.missing:
-            raise Failed(self.missing[peer])
+            raise Absent(self.missing[peer])
         job = {"peer": peer, "example": case.example, "settings": case.settings, "optimizer": case.optimizer, "kind": case.kind,
                "dtype": case.dtype, "threads": self.threads, "folder": folder}
         return Contender([sys.executable, f"{HERE}/{SCRIPTS.get(peer, ('torch_step.py',))[0]}", json.dumps(job)], folder)
@@ -150,20 +157,32 @@ class Bench:
             ms = min(contender.ask(f"time {min(int(100 * self.turn_seconds / ms) + 2, 200)}")["ms"])
         return ms, max(1, min(int(1e3 * self.turn_seconds / ms), 20000))
 
-    def time(self, contenders):
-        """Name -> all times, and the last answer, of contenders that take turns, each time in another order."""
-        calibrated = {name: self.calibrate(contender) for name, contender in contenders.items()}
-        slowest = max(ms for ms, _ in calibrated.values())
-        turns = min(self.most_turns, 7 if slowest < 100 else 5 if slowest < 1000 else 3 if slowest < 3000 else 2)
-        names, times, answers = list(contenders), {name: [] for name in contenders}, {}
-        outside = {name: [] for name in contenders}
-        for turn in range(turns):
-            for name in names[turn % len(names):] + names[: turn % len(names)]:
-                count = calibrated[name][1]
-                answers[name] = answer = contenders[name].ask(f"time {count}")
-                # What others left in the caches is not this one's: the first tenth of a turn is for warming up.
-                times[name] += answer["ms"][max(count // 10, 1) if count >= 4 else 0:]
-                outside[name].append(answer.get("outside_ms", 0))
+    def time(self, contenders, peers):
+        """Name -> all times, and the last answer, of contenders that take turns, each time in another order. A peer that fails goes to `peers`."""
+        times, answers, outside, steps, slowest = {}, {}, {}, {}, 0
+        turn, turns = -1, self.most_turns  # turn -1 finds out how many steps a turn has
+        while turn < turns:
+            names = list(contenders)
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
+                try:
+                    if turn < 0:
+                        ms, steps[name] = self.calibrate(contenders[name])
+                        slowest = max(slowest, ms)
+                        times[name], outside[name] = [], []
+                        continue
+                    count = steps[name]
+                    answers[name] = answer = contenders[name].ask(f"time {count}")
+                    # What others left in the caches is not this one's: the first tenth of a turn is for warming up.
+                    times[name] += answer["ms"][max(count // 10, 1) if count >= 4 else 0:]
+                    outside[name].append(answer.get("outside_ms", 0))
+                except Failed as failure:
+                    if name == "ours":
+                        raise
+                    peers[name] = {"absent": f"FAILED: {failure}"}
+                    contenders.pop(name).end()
+            turns = min(self.most_turns, 7 if slowest < 100 else 5 if slowest < 1000 else 3 if slowest < 3000 else 2)
+            turn += 1
         for name, answer in answers.items():
             answer["outside_ms"] = statistics.median(outside[name])
         return times, answers
@@ -185,14 +204,15 @@ class Bench:
                         peers[peer] = {"absent": str(failure)}
                         if peer in contenders:
                             contenders.pop(peer).end()
-                times, answers = self.time(contenders)
-                summaries = {name: report.summary(times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"])
-                             for name, contender in contenders.items()}
-                ours = {**summaries.pop("ours"), **contenders["ours"].about, "first_ms": first_ms["ours"], "outside_ms": answers["ours"]["outside_ms"]}
-                peers = {peer: summaries.get(peer, peers.get(peer)) for peer in case.peers}
-                return report.make_row(case, ours, plan, peers, peaks)
+                times, answers = self.time(contenders, peers)
+                for name, contender in contenders.items():
+                    peers[name] = report.summary(times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"])
+                ours = {**peers.pop("ours"), **contenders["ours"].about, "first_ms": first, "outside_ms": answers["ours"]["outside_ms"]}
+                return report.make_row(case, ours, plan, {peer: peers[peer] for peer in case.peers}, peaks)
+            except Absent as reason:
+                return report.absent_row(case, str(reason))
             except Failed as failure:
-                return report.absent_row(case, str(failure))
+                return report.absent_row(case, f"FAILED: {failure}")
             finally:
                 for contender in contenders.values():
                     contender.end()
@@ -274,11 +294,11 @@ def main():
         with open(PAGE, "w") as file:
             file.write(text)
         print(f"wrote {os.path.relpath(PAGE)}")
-    differing = [reason for row in rows for reason in report.absences(row) if "DIFFERS" in reason]
+    wrong = report.wrong(rows)
     missed = report.misses(cases, rows) if given.check else []
     for text in missed:
         print(f"missed: {text}")
-    raise SystemExit(1 if differing or missed else 0)
+    raise SystemExit(1 if wrong or missed else 0)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ class Failed(Exception):
     """A contender does not start, does not answer, or differs."""
 
 
+class Absent(Failed):
+    """It is not there to be measured, which is no mistake."""
+
+
 def compare(values, wanted, scales, tolerance):
     """Failed if a contender's losses or outputs are not close to SambaFlow's."""
     if len(values) != len(wanted):
@@ -103,6 +107,12 @@ def absences(row):
     if "absent" in row:
         return [f"{row['case']}: not measured: {row['absent']}"]
     return [f"{row['case']}: {LABELS[name]}: {peer['absent']}" for name, peer in row["peers"].items() if "absent" in peer]
+
+
+def wrong(rows):
+    """Whether a peer's results differ, or SambaFlow failed: then a run is no success."""
+    return any(row.get("absent", "").startswith("FAILED") or any(peer.get("absent", "").startswith("DIFFERS") for peer in row.get("peers", {}).values())
+               for row in rows)
 
 
 # ---- targets -----------------------------------------------------------------------------------------------------

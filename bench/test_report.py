@@ -97,6 +97,14 @@ class Comparison(unittest.TestCase):
                 report.compare(values, [1.0, 2.0], [1, 2], 1e-4)
 
 
+    def test_a_run_is_wrong_when_a_peer_differs_or_we_fail(self):
+        fine = row_of(Rows.case, [1.0], {"eager": peer(2.0), "jax": {"absent": "no wheel"}})
+        differs = row_of(Rows.case, [1.0], {"eager": {"absent": "DIFFERS: by 1"}})
+        self.assertFalse(report.wrong([fine, report.absent_row(Rows.case, "no such option")]))
+        self.assertTrue(report.wrong([fine, differs]))
+        self.assertTrue(report.wrong([fine, report.absent_row(Rows.case, "FAILED: crashed")]))
+
+
 class Text(unittest.TestCase):
     machine = {"cpu": "A CPU", "threads": 2, "caches": "L1 32K", "system": "Linux 6", "memory_gib": 24.0, "peaks": PEAKS, "versions": ["PyTorch 2"],
                "date": "2026-01-02", "load": 0.0}
