@@ -144,8 +144,8 @@ static bool is_zero(const samba_graph *g, samba_ref ref)
     return number(g, ref, &value) && value == 0;
 }
 
-/* relu then max_pool2d, backwards: what the mask of relu lets through of the pool's gradient. An element has a gradient where it is
- * the greatest of a window, so it is the pooled value: masking the pooled gradient by that does the same to fewer elements, and
+/* relu then max_pool2d, backwards: what the mask of relu lets through of the pool's gradient. An element has a gradient where it
+ * is the greatest of a window, so it is the pooled value: masking the pooled gradient by that does the same to fewer elements, and
  * where the gradient was made. */
 static samba_ref pooled_mask(samba_graph *g, const samba_ref *inputs)
 {

@@ -19,7 +19,8 @@
 #endif
 
 enum { R = SAMBA_CONTRACT_RANK };
-/* epilogues: store; bias, relu (integers: maximum), residual, column sums; row sums subtracted; a bias a row and relu; a bias a column */
+/* epilogues: store; bias, relu (integers: maximum), residual, column sums; row sums subtracted; a bias a row and relu; a bias a
+ * column */
 enum { PLAIN, FUSED, ROWS, ROW_BIAS, COLUMN_BIAS, EPILOGUES };
 
 static const int teams[] = {1, 2, 3};

@@ -22,8 +22,8 @@ INLINE void NAME(store_last)(REAL *p, bool part, int last, VECTOR v)
         NAME(store)(p, v);
 }
 
-/* One block of sums in registers. Rows and vectors lie anywhere: a[i] and b[j] point to them at l = 0, c[j] to the first row's sums.
- * A block of one vector takes each row's element from memory as it multiplies; wider ones spread it once for all vectors. */
+/* One block of sums in registers. Rows and vectors lie anywhere: a[i] and b[j] point to them at l = 0, c[j] to the first row's
+ * sums. A block of one vector takes each row's element from memory as it multiplies; wider ones spread it once for all vectors. */
 INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part, const REAL *const *a, const int64_t *ak,
                              const REAL *const *b, const int64_t *bk, REAL *const *c, int64_t ldc, const int *lanes, int64_t k,
                              bool first)

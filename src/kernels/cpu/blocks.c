@@ -67,8 +67,8 @@ INLINE void finish_rows(const float *sums, int64_t ld, const float *bias, int64_
             store_f32(d + j, finished(load_f32(a + j), biased && bias_col ? load_f32(b + j) : all, biased, relu));
         int rest = (int)(cols - j);
         if (rest)
-            store_part_f32(d + j, rest, finished(load_part_f32(a + j, rest), biased && bias_col ? load_part_f32(b + j, rest) : all,
-                                                 biased, relu));
+            store_part_f32(d + j, rest,
+                           finished(load_part_f32(a + j, rest), biased && bias_col ? load_part_f32(b + j, rest) : all, biased, relu));
     }
 }
 

@@ -137,8 +137,8 @@ static void describe_sources(const samba_contract_problem *problem, samba_contra
 /* One dim, so evenly spaced: may a kernel read it in place? */
 static bool is_even(const samba_axis *axis) { return axis->run >= axis->count; }
 
-/* Short runs waste lanes at their ends. Instead the gaps between them can be computed along when their order is that of memory and
- * the gaps are not most of it. */
+/* Short runs waste lanes at their ends. Instead the gaps between them can be computed along when their order is that of memory
+ * and the gaps are not most of it. */
 static bool is_viewable(const samba_source *source, int64_t *reach)
 {
     const samba_axis *axis = &source->own_axis;
@@ -350,8 +350,8 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     best->cost = -1;
-    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bits 3 and 4 vector side along
-     * its gaps, its plane unrolled. 32 and 33: dot, unrolled */
+    /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bits 3 and 4 vector side
+     * along its gaps, its plane unrolled. 32 and 33: dot, unrolled */
     for (int way = 0; way < 34; way++) {
         bool swapped = way < 32 && way % 2 == 1, dot = way >= 32, unrolled = way < 32 ? way & 16 : way == 33;
         bool windows = (dot || swapped ? contract->a.window_count : 0) + (dot || !swapped ? contract->b.window_count : 0) > 0;

@@ -35,7 +35,8 @@ void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const
     const samba_instruction *at = program->instructions, *end = at + program->instruction_count;
     int value, bias = -1, last = stage->rank - 1;
     *finish = (samba_finish){.rank = stage->rank, .run = blocks->finish};
-    if (stage->contract.class_ != SAMBA_F32 || program->setup || program->step_count != 1 || at == end || at->op != SAMBA_TILE_block)
+    if (stage->contract.class_ != SAMBA_F32 || program->setup || program->step_count != 1 || at == end ||
+        at->op != SAMBA_TILE_block)
         return;
     value = at++->d;
     if (end - at >= 2 && (bias = added_operand(program, &at[0], &at[1], value)) >= 0) {
@@ -75,5 +76,6 @@ void samba_finish_region(const samba_finish *finish, int64_t row0, int64_t rows,
         row0 /= finish->sizes[i];
     }
     finish->run((const float *)sums, ld, finish->bias ? (const float *)finish->bias + bias : NULL, finish->bias_strides[row],
-                finish->bias_strides[last], finish->relu, (float *)finish->result + result, finish->result_strides[row], rows, cols);
+                finish->bias_strides[last], finish->relu, (float *)finish->result + result, finish->result_strides[row], rows,
+                cols);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Epilogues that need no interpreter: finished sums, with a bias a row or a column and relu or without, stored as float32. They end
- * most products of small models, where a block has too few elements to make up for choosing instructions one by one. */
+ * Epilogues that need no interpreter: finished sums, with a bias a row or a column and relu or without, stored as float32. They
+ * end most products of small models, where a block has too few elements to make up for choosing instructions one by one. */
 #ifndef SAMBA_CPU_FINISH_H
 #define SAMBA_CPU_FINISH_H
 

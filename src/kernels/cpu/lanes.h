@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Vectors of the instruction set at hand: types, loads and stores of a part of a vector, choosing lane by lane. For sources that are
- * compiled once for each ISA and are not left to the compiler's vectorizer. */
+ * Vectors of the instruction set at hand: types, loads and stores of a part of a vector, choosing lane by lane. For sources that
+ * are compiled once for each ISA and are not left to the compiler's vectorizer. */
 #ifndef SAMBA_CPU_LANES_H
 #define SAMBA_CPU_LANES_H
 
@@ -76,7 +76,8 @@ INLINE floats beaten_f32(floats x, floats y, floats if_x, floats if_y)
 }
 INLINE doubles beaten_f64(doubles x, doubles y, doubles if_x, doubles if_y)
 {
-    __mmask8 m = _mm512_cmp_pd_mask((__m512d)y, (__m512d)x, _CMP_GT_OQ) | _mm512_cmp_pd_mask((__m512d)y, (__m512d)y, _CMP_UNORD_Q);
+    __mmask8 greater = _mm512_cmp_pd_mask((__m512d)y, (__m512d)x, _CMP_GT_OQ);
+    __mmask8 m = greater | _mm512_cmp_pd_mask((__m512d)y, (__m512d)y, _CMP_UNORD_Q);
     return (doubles)_mm512_mask_blend_pd(m, (__m512d)if_x, (__m512d)if_y);
 }
 #else

@@ -7,9 +7,9 @@
  *
  * Windows disappear here: the part of the image that a pair of blocks sees is copied once into a plane with its padding and
  * dilation zeros, where windows are plain strides. A stride of s pixels is undone in the plane too: its coordinates are sorted
- * by x mod s, so that neighbours along the wanted side lie together. An unrolled plane has an image for each step that the other side
- * takes along the last window, and rows without what only other steps see: all pixels of a plane lie in one run. Planes and packed
- * blocks live in the caller's scratch. */
+ * by x mod s, so that neighbours along the wanted side lie together. An unrolled plane has an image for each step that the other
+ * side takes along the last window, and rows without what only other steps see: all pixels of a plane lie in one run. Planes and
+ * packed blocks live in the caller's scratch. */
 #ifndef SAMBA_CPU_PACK_H
 #define SAMBA_CPU_PACK_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Zeros of a plane that need not be multiplied. Where a window's row lies in the padding, or between the rows that a stride spread,
- * nothing of that row of k adds to the sums: for the input gradient of a 5 x 5 convolution of 14 x 14 pixels a third of the work, for
- * one of stride 2 half. So k is put in an order in which what a run of columns needs is one range. */
+ * Zeros of a plane that need not be multiplied. Where a window's row lies in the padding, or between the rows that a stride
+ * spread, nothing of that row of k adds to the sums: a third of the work for the input gradient of a 5 x 5 convolution of 14 x 14
+ * pixels, half of it for one of stride 2. So k is put in an order in which what a run of columns needs is one range. */
 #ifndef SAMBA_CPU_SKIP_H
 #define SAMBA_CPU_SKIP_H
 
