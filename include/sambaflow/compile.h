@@ -31,6 +31,12 @@ typedef struct samba_optimizer {
 SAMBA_API samba_optimizer samba_sgd(double lr);   /* torch's defaults for everything else */
 SAMBA_API samba_optimizer samba_adamw(double lr); /* betas 0.9 0.999, eps 1e-8, weight_decay 0.01 */
 
+typedef enum samba_precision { /* numbers are part of the file format */
+    SAMBA_FP32 = 0, /* everything in the dtypes it was traced in */
+    SAMBA_BF16 = 1  /* mixed, as torch.autocast(bfloat16): contractions read bfloat16 and sum in float32; norms, softmax, losses and sums
+                       are float32; parameters, gradients and optimizers stay as traced (samba_graphamp_push leaves parts out) */
+} samba_precision;
+
 typedef struct samba_compile_options {
     size_t struct_size;
     const char *name; /* of the graph; NULL: "graph" */
@@ -42,6 +48,7 @@ typedef struct samba_compile_options {
     int optimizer_count;
     const samba_optimizer *optimizers;
     bool inference;              /* forward only */
+    samba_precision precision;
     int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up */
     int64_t chunk_bytes;         /* logits and their like, larger than this and read by row-wise computations only, are never
                                     stored whole: chunks of rows of at most this size are, in turn. 0: 64 MiB */

@@ -51,6 +51,11 @@ SAMBA_API samba_dtype samba_value_dtype(samba_value value);
 SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_scope_pop(samba_graph *graph);
 
+/* What is traced between push and pop is computed as written when mixed precision is asked for (enabled false), or again as
+ * mixed precision does it (true). Regions nest, at most 64 deep. Without mixed precision they change nothing. */
+SAMBA_API void samba_graphamp_push(samba_graph *graph, bool enabled);
+SAMBA_API void samba_graphamp_pop(samba_graph *graph);
+
 typedef enum samba_initializer_kind {
     SAMBA_INIT_ZEROS = 0,
     SAMBA_INIT_CONSTANT = 1, /* a */

@@ -103,6 +103,7 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     const samba_app *app;
     samba_app_command command;
     bool inference, run_graph_only, json, verify;
+    samba_precision precision;
     bool batch_given, own_given;   /* -b or -mb; an option of the application's own */
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
     int accumulation;

@@ -52,6 +52,7 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     options->optimizer_count = a->inference ? 0 : 1;
     options->optimizers = optimizer;
     options->inference = a->inference;
+    options->precision = a->precision;
     options->grad_accumulation_steps = a->inference ? 1 : a->accumulation;
     options->chunk_bytes = a->chunk_bytes;
     options->output_folder = a->output_folder;

@@ -135,8 +135,8 @@ json_t *samba_describe_json(const samba_plan *plan, bool stages)
         json_array_append_new(argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
     for (int i = 0; i < plan->call_count; i++)
         json_array_append_new(calls, json_integer(plan->calls[i]));
-    return json_pack("{s:s, s:s, s:b, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", plan->inference,
-                     "grad_accumulation_steps", plan->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
+    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", plan->inference,
+                     "precision", samba_precision_names[plan->precision], "grad_accumulation_steps", plan->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
                      "memory_bytes", memory, "sections", sections, "tensors", tensors,
                      "hyperparameters", argins, "schedule", calls);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { /* keys of options without a letter */
-    KEY_INFERENCE = 256, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
+    KEY_INFERENCE = 256, KEY_PRECISION, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
     KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
     KEY_AMSGRAD, KEY_EPOCHS, KEY_SEED,
     KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES,
@@ -29,6 +29,7 @@ static const option_row rows[] = {
     {{"microbatch-size", KEY_MICROBATCH, "N", 0, "(also -mb) Samples in a run; must divide the batch size, a step is then several runs", 1}, ALL},
     {{"grad-accumulation-steps", KEY_ACCUMULATION, "N", 0, "Runs in a step, whose gradients add up: batch size / microbatch size", 1}, C | R | T},
     {{"inference", KEY_INFERENCE, 0, 0, "Forward only", 1}, ALL},
+    {{"precision", KEY_PRECISION, "fp32|bf16", 0, "bf16: contractions in bfloat16 with float32 sums, weights and all else in float32 (fp32)", 1}, C | T},
     {{"pef", 'p', "FILE", 0, "The PEF to run; for compile: the file to write", 1}, C | R | P | S},
     {{"pef-name", KEY_PEF_NAME, "NAME", 0, "Name of the PEF that compile writes (the application's)", 1}, C},
     {{"output-folder", KEY_OUTPUT_FOLDER, "FOLDER", 0, "Where compile makes the folder NAME with NAME.pef and NAME.pef.log (out)", 1}, C},
@@ -219,6 +220,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_ACCUMULATION: p->accumulation = samba_word_integer(state, "--grad-accumulation-steps", text, 1, MAX_BATCH); break;
     case KEY_MEMORY_BUDGET: a->memory_budget = samba_word_integer(state, "--memory-budget", text, 1, INT64_MAX); break;
     case KEY_INFERENCE: a->inference = true; break;
+    case KEY_PRECISION: a->precision = (samba_precision)samba_word_choice(state, "--precision", text, samba_precision_names, 2); break;
     case 'p': a->pef = text; break;
     case KEY_PEF_NAME: a->pef_name = text; break;
     case KEY_OUTPUT_FOLDER: a->output_folder = text; break;

@@ -9,6 +9,7 @@ static samba_status print(samba_context *context, const samba_plan *plan, const 
     samba_plan_work(plan, &flops, &bytes);
     char work[SAMBA_CELL], moved[SAMBA_CELL];
     printf("graph      %s (%s)\n", plan->name, plan->inference ? "inference" : "training");
+    printf("precision  %s\n", plan->precision == SAMBA_BF16 ? "bf16: contractions in bfloat16 with float32 sums" : "fp32");
     if (plan->grad_accumulation_steps > 1)
         printf("step       %d runs, whose gradients add up\n", plan->grad_accumulation_steps);
     printf("one run    %s, %s moved, %d stages in %d sections\n\n", samba_text_decimal(work, (double)flops, "FLOP"),

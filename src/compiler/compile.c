@@ -25,6 +25,7 @@ static samba_status identify(samba_compiler *c)
     plan->graph_hash = samba_graph_hash(c->traced);
     plan->ops_signature = samba_ops_signature();
     plan->inference = c->options->inference;
+    plan->precision = (int32_t)c->options->precision;
     plan->grad_accumulation_steps = c->options->grad_accumulation_steps;
     return SAMBA_OK;
 }
@@ -70,6 +71,8 @@ static samba_status check_options(samba_context *context, const samba_compile_op
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: chunk_bytes is %lld, expected 0 for the default, or more", (long long)o->chunk_bytes);
     if (o->memory_budget < 0)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: memory_budget is %lld bytes, expected 1 or more, or 0 for none", (long long)o->memory_budget);
+    if (o->precision != SAMBA_FP32 && o->precision != SAMBA_BF16)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: precision is %d, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)", (int)o->precision);
     if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))

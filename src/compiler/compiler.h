@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The compiler's rooms in the order data walks through them (pipeline.c has the list):
- *   graph passes      autodiff, optimizer, expand, simplify, chunk, remat  graph -> graph
+ *   graph passes      precision, autodiff, optimizer, expand, simplify, chunk, remat  graph -> graph
  *   fusion            fuse.c     nodes -> groups, each of which becomes one stage
  *   lowering          lower_*.c  groups -> stages (tile programs, contractions, kernels)
  *   memory            memory.c   values -> buffers -> offsets in one arena
@@ -144,6 +144,9 @@ typedef struct samba_compiler {
 /* passes: `run` replaces compiler->graph, or fills the plan */
 typedef samba_status samba_pass_fn(samba_compiler *compiler);
 samba_status samba_pass_trace(samba_compiler *compiler);
+samba_status samba_pass_precision(samba_compiler *compiler);
+/* precision.c: a traced graph with the casts of `precision`, a new graph */
+samba_status samba_lower_precision(const samba_graph *in, samba_precision precision, samba_graph **out);
 samba_status samba_pass_autodiff(samba_compiler *compiler);
 samba_status samba_pass_optimizer(samba_compiler *compiler);
 samba_status samba_pass_expand(samba_compiler *compiler);

@@ -173,9 +173,11 @@ static int convert(lowering *l, int reg, samba_dtype from, samba_dtype to, samba
     return op == SAMBA_TILE_cast || !narrower ? reg : samba_emitter_add(&l->e, op, d, extent, level, reg, -1, -1, -1, 0);
 }
 
-/* Arithmetic on a narrow integer leaves its range; bring it back. */
+/* Arithmetic on a narrow integer leaves its range, on 16-bit floats their digits; bring it back. */
 static int wrap(lowering *l, int reg, samba_dtype dtype, samba_extent extent, int level)
 {
+    if (dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16)
+        return convert(l, reg, SAMBA_FLOAT32, dtype, extent, level);
     if (samba_class_of(dtype) != SAMBA_I64 || dtype == SAMBA_INT64)
         return reg;
     return convert(l, reg, SAMBA_INT64, dtype, extent, level);
@@ -185,7 +187,7 @@ static samba_tile tile_of(const samba_node *node)
 {
     static const samba_tile tiles[SAMBA_OP_COUNT] = {
 #define SAMBA_TILE_NONE SAMBA_TILE_COUNT
-#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
+#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
 #include "ops.def"
 #undef OP
 #undef SAMBA_TILE_NONE

@@ -9,6 +9,7 @@
 /* One list, from which the table, the names and the message of an unknown name are made. */
 #define PASSES(PASS)                                                                                  \
     PASS(trace)     /* the user's model */                                                            \
+    PASS(precision) /* casts of mixed precision: before autodiff, so that gradients follow them */    \
     PASS(autodiff)  /* + BCKWD */                                                                     \
     PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                            \
     PASS(expand)    /* composites -> core operators: after autodiff, which knows closed gradients */ \

@@ -63,8 +63,14 @@ static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *i
 {
     const samba_node *source = samba_node_at(g, inputs[0]);
     switch (node->op) {
-    case SAMBA_OP_cast:
-        return source->dtype == node->dtype ? inputs[0] : SAMBA_NONE;
+    case SAMBA_OP_cast: /* to what it is; there and back, where the way there keeps every value */
+        if (source->dtype == node->dtype)
+            return inputs[0];
+        if (source->op == SAMBA_OP_cast && samba_node_at(g, source->inputs[0])->dtype == node->dtype &&
+            samba_promote((samba_dtype)node->dtype, SAMBA_DIMENSIONED, (samba_dtype)source->dtype, SAMBA_DIMENSIONED) == (samba_dtype)source->dtype &&
+            samba_dtype_is_floating_point((samba_dtype)node->dtype))
+            return source->inputs[0];
+        return SAMBA_NONE;
     case SAMBA_OP_reshape:
         if (same_shape(g, inputs[0], node))
             return inputs[0];

@@ -91,7 +91,7 @@ static uint64_t hash_text(const char *text) { return samba_hash(text, strlen(tex
 /* Phase is left out: equal nodes of different phases share a chain, so that one walk finds the earliest. */
 static uint64_t hash_node(const samba_node *node)
 {
-    const int64_t head[4] = {node->op, node->dtype, node->rank, node->arity};
+    const int64_t head[5] = {node->op, node->dtype, node->rank, node->arity, node->fp32};
     uint64_t hash = samba_hash(head, sizeof(head), 0);
     if (node->rank > 0)
         hash = samba_hash(node->shape, node->rank * sizeof(int64_t), hash);
@@ -102,7 +102,7 @@ static uint64_t hash_node(const samba_node *node)
 
 static bool equal_nodes(const samba_node *a, const samba_node *b)
 {
-    return a->op == b->op && a->dtype == b->dtype && a->arity == b->arity &&
+    return a->op == b->op && a->dtype == b->dtype && a->arity == b->arity && a->fp32 == b->fp32 &&
            samba_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
            (a->arity == 0 || memcmp(a->inputs, b->inputs, a->arity * sizeof(samba_ref)) == 0) &&
            memcmp(a->attrs, b->attrs, samba_attrs_table[samba_op_table[a->op].attrs].size) == 0;
@@ -307,6 +307,7 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
     node.phase = (uint8_t)phase;
     node.scope = graph->scope;
     node.part = graph->part;
+    node.fp32 = graph->fp32 && !samba_op_table[node.op].leaf;
     samba_ref found = find_node(graph, &node, graph->recompute ? phase : SAMBA_ZEROGRAD, phase);
     if (found != SAMBA_NONE)
         return found;

@@ -102,6 +102,7 @@ extern const samba_op_syntax samba_op_table[SAMBA_OP_COUNT];
 typedef struct samba_node {
     uint16_t op;
     uint8_t dtype, rank, phase;
+    uint8_t fp32; /* mixed precision leaves it alone; part of its identity, never of a leaf */
     uint16_t arity;
     uint32_t scope; /* name index of the scope it was made in: for people; not part of its identity */
     uint32_t part;  /* nodes of two parts never share a stage (compiler/chunk.c); not part of its identity */
@@ -142,6 +143,9 @@ struct samba_graph {
     int64_t sink_count, sink_capacity;
     samba_phase phase; /* given to new nodes */
     bool recompute;    /* new nodes are of `phase` even if an earlier phase has an equal one */
+    bool fp32;         /* given to new nodes */
+    uint64_t amp_stack; /* of samba_graphamp_push: what `fp32` was, the innermost in bit 0 */
+    int amp_depth;
     uint32_t scope;    /* current scope, given to new nodes */
     uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
     uint32_t *scopes;  /* the scopes around it, outermost first */
@@ -190,7 +194,7 @@ uint64_t samba_graph_hash(const samba_graph *graph);
 /* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */
 /* Copies `in` to a new graph node by node in order, calling `rewrite` with the inputs already mapped; it returns the ref in `out`
  * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, scopes and sinks carry over.
- * While `rewrite` runs, out->phase and out->scope are the node's and out->recompute is true. */
+ * While `rewrite` runs, out->phase, out->scope and out->fp32 are the node's and out->recompute is true. */
 typedef struct samba_rewriter {
     const samba_graph *in;
     samba_graph *out;

@@ -34,7 +34,7 @@ uint64_t samba_graph_hash(const samba_graph *graph)
     uint64_t hash = 0;
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = &graph->nodes[i];
-        int64_t head[5] = {node->op, node->dtype, node->rank, node->phase, node->arity};
+        int64_t head[6] = {node->op, node->dtype, node->rank, node->phase, node->arity, node->fp32};
         hash = samba_hash(head, sizeof(head), hash);
         hash = samba_hash(node->shape, sizeof(node->shape), hash);
         if (node->arity > 0)

@@ -356,6 +356,7 @@ static samba_status parse_node(parser *p)
     SAMBA_TRY(parse_list(p, &shape));
     if (!samba_op_table[op].leaf)
         SAMBA_TRY(parse_phase(p, &phase));
+    p->graph->fp32 = !samba_op_table[op].leaf && take(p, "fp32");
     p->graph->scope = 0;
     skip_spaces(p);
     if (*p->at == '"')
@@ -437,6 +438,7 @@ samba_status samba_graph_parse(samba_context *context, const char *text, samba_g
         samba_graph_free(p->graph);
     } else {
         p->graph->recompute = false;
+        p->graph->fp32 = false;
         p->graph->phase = SAMBA_FWD;
         p->graph->scope = 0;
         *graph = p->graph;

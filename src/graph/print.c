@@ -106,6 +106,8 @@ static void print_node(samba_text *text, const samba_graph *graph, int64_t index
     print_list(text, node->rank, node->shape);
     if (!op->leaf)
         samba_text_add(text, " @%s", samba_phase_names[node->phase]);
+    if (node->fp32)
+        samba_text_add(text, " fp32");
     if (node->scope) {
         samba_text_add(text, " ");
         print_string(text, graph->names[node->scope]);

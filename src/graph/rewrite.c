@@ -53,6 +53,7 @@ static samba_status rewrite_node(samba_rewriter *rewriter, samba_rewrite_fn *rew
     for (int k = 0; k < node->arity; k++)
         inputs[k] = rewriter->map[node->inputs[k]];
     out->phase = (samba_phase)node->phase;
+    out->fp32 = node->fp32;
     out->scope = node->scope ? samba_graph_intern(out, samba_graph_name_at(rewriter->in, node->scope)) : 0;
     out->part = node->part;
     samba_ref result = rewrite(rewriter, ref, inputs);
@@ -75,6 +76,7 @@ static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewr
             SAMBA_TRY(rewrite_node(rewriter, rewrite, (samba_ref)i));
     }
     out->recompute = false;
+    out->fp32 = false;
     out->phase = in->phase;
     out->scope = out->part = 0;
     for (int64_t i = 0; i < in->sink_count; i++) {

@@ -4,7 +4,8 @@
  * Element (kh,kw) of the kernel sees, from (oh,ow) of y, row oh*stride - padding + kh*dilation of x, and so the column.
  * Each triple of x, w and y elements that see each other, inside x and in one group, is one product:
  *   conv2d  y = sum of x*w     conv2d_input_grad  dx = sum of w*dy     conv2d_weight_grad  dw = sum of x*dy
- * so one shape rule, the y of an x and a w, checks all three. The gradients carry the shape they deliver in attrs.shape. */
+ * so one shape rule, the y of an x and a w, checks all three. The gradients carry the shape they deliver in attrs.shape.
+ * As with matmul, the result for 16-bit floats is the float32 sum. */
 #include "ops/families.h"
 #include <math.h>
 #include <string.h>
@@ -96,7 +97,7 @@ samba_status samba_infer_conv2d(samba_infer *infer)
     int64_t y[4];
     SAMBA_TRY(check_operands(infer));
     SAMBA_TRY(output_shape(infer, infer->inputs[0]->shape, infer->inputs[1]->shape, y));
-    return samba_infer_set(infer, infer->inputs[0]->dtype, 4, y);
+    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), 4, y);
 }
 
 /* A gradient delivers attrs.shape; its second input dy must be of the shape of y. */
@@ -111,7 +112,7 @@ static samba_status infer_gradient(samba_infer *infer, const int64_t *x, const i
                                 samba_shape_format(4, y, y_text, sizeof y_text),
                                 samba_shape_format(dy->rank, dy->shape, dy_text, sizeof dy_text));
     }
-    return samba_infer_set(infer, infer->inputs[0]->dtype, 4, infer->attrs->conv2d.shape.at);
+    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), 4, infer->attrs->conv2d.shape.at);
 }
 
 samba_status samba_infer_conv2d_input_grad(samba_infer *infer)
@@ -137,15 +138,14 @@ samba_status samba_vjp_conv2d(samba_vjp *vjp)
     memset(&attrs, 0, sizeof attrs);
     attrs.conv2d = vjp->node->attrs->conv2d;
     attrs.conv2d.shape = (samba_dims){.count = 4};
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)x.dtype);
     if (vjp->needed[0]) {
         memcpy(attrs.conv2d.shape.at, x.shape, 4 * sizeof x.shape[0]);
-        vjp->input_gradients[0] =
-            samba_emit(vjp->graph, SAMBA_OP_conv2d_input_grad, 2, (samba_ref[]){vjp->inputs[1], vjp->gradient}, &attrs);
+        samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, SAMBA_OP_conv2d_input_grad, 2, (samba_ref[]){vjp->inputs[1], g}, &attrs));
     }
     if (vjp->needed[1]) {
         memcpy(attrs.conv2d.shape.at, w.shape, 4 * sizeof w.shape[0]);
-        vjp->input_gradients[1] =
-            samba_emit(vjp->graph, SAMBA_OP_conv2d_weight_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient}, &attrs);
+        samba_vjp_deliver(vjp, 1, samba_emit(vjp->graph, SAMBA_OP_conv2d_weight_grad, 2, (samba_ref[]){vjp->inputs[0], g}, &attrs));
     }
     return SAMBA_OK;
 }

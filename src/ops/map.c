@@ -202,12 +202,27 @@ samba_status samba_vjp_erf(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
+/* `ref` as it was before it was rounded from `dtype`, or `ref`: a view of a cast becomes the same view of what was cast. */
+static samba_ref unrounded(samba_graph *graph, samba_ref ref, samba_dtype dtype)
+{
+    samba_node node = *samba_node_at(graph, ref);
+    if (node.op == SAMBA_OP_cast)
+        return samba_ref_dtype(graph, node.inputs[0]) == dtype ? node.inputs[0] : ref;
+    if (samba_ops[node.op].class_ != SAMBA_VIEW)
+        return ref;
+    samba_ref source = unrounded(graph, node.inputs[0], dtype);
+    return source == node.inputs[0] ? ref : samba_emit(graph, (samba_op)node.op, 1, &source, node.attrs);
+}
+
 samba_status samba_vjp_cast(samba_vjp *vjp)
 {
+    samba_node input = *samba_node_at(vjp->graph, vjp->inputs[0]);
     /* nothing flows through integers */
-    if (samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->inputs[0])) &&
-        samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
-        samba_vjp_deliver(vjp, 0, vjp->gradient);
+    if (!samba_dtype_is_floating_point((samba_dtype)input.dtype) || !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
+        return SAMBA_OK;
+    /* A parameter that is used rounded is trained as it is: the sum that its gradient was rounded from is the better gradient. */
+    samba_ref g = input.op == SAMBA_OP_parameter ? unrounded(vjp->graph, vjp->gradient, (samba_dtype)input.dtype) : vjp->gradient;
+    samba_vjp_deliver(vjp, 0, g);
     return SAMBA_OK;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * matmul: A[..., M, K] x B[..., K, N] -> [..., M, N]. Both have rank >= 2; leading dims are batch dims and broadcast.
- * The vector cases of torch.matmul are reshapes around it and stand in trace.
+ * The vector cases of torch.matmul are reshapes around it and stand in trace. Products of 16-bit floats are summed in float32, and
+ * that is the result: who wants 16 bits again casts.
  *
  * Gradient: dA = dC B^T, dB = A^T dC, each summed over the batch dims its operand was broadcast along. For a weight, B of
  * rank 2, the batch dims of A join the rows instead: one tall product, no sum over batches. */
@@ -33,7 +34,7 @@ samba_status samba_infer_matmul(samba_infer *infer)
                                 a_text, b_text);
     shape[rank++] = a->shape[a->rank - 2];
     shape[rank++] = b->shape[b->rank - 1];
-    return samba_infer_set(infer, a->dtype, rank, shape);
+    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)a->dtype), rank, shape);
 }
 
 static samba_ref transposed(samba_graph *graph, samba_ref matrix, int rank)
@@ -42,13 +43,13 @@ static samba_ref transposed(samba_graph *graph, samba_ref matrix, int rank)
 }
 
 /* The gradient of a rank-2 B: the rows of all batches under each other make one product. */
-static samba_ref weight_gradient(samba_vjp *vjp, const samba_node *a, const samba_node *b)
+static samba_ref weight_gradient(samba_vjp *vjp, samba_ref gradient, const samba_node *a, const samba_node *b)
 {
     samba_graph *graph = vjp->graph;
     int64_t rows = 1;
     for (int i = 0; i < a->rank - 1; i++)
         rows *= a->shape[i];
-    samba_ref tall_a = vjp->inputs[0], tall_gradient = vjp->gradient;
+    samba_ref tall_a = vjp->inputs[0], tall_gradient = gradient;
     if (a->rank > 2) {
         tall_a = samba_emit_reshape(graph, tall_a, 2, (int64_t[]){rows, b->shape[0]});
         tall_gradient = samba_emit_reshape(graph, tall_gradient, 2, (int64_t[]){rows, b->shape[1]});
@@ -60,12 +61,13 @@ samba_status samba_vjp_matmul(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_node a = *samba_node_at(graph, vjp->inputs[0]), b = *samba_node_at(graph, vjp->inputs[1]);
+    samba_ref g = samba_emit_cast(graph, vjp->gradient, (samba_dtype)a.dtype);
     if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_matmul, vjp->gradient, transposed(graph, vjp->inputs[1], b.rank)));
+        samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_matmul, g, transposed(graph, vjp->inputs[1], b.rank)));
     if (vjp->needed[1] && b.rank == 2)
-        samba_vjp_deliver(vjp, 1, weight_gradient(vjp, &a, &b));
+        samba_vjp_deliver(vjp, 1, weight_gradient(vjp, g, &a, &b));
     else if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1, samba_emit2(graph, SAMBA_OP_matmul, transposed(graph, vjp->inputs[0], a.rank), vjp->gradient));
+        samba_vjp_deliver(vjp, 1, samba_emit2(graph, SAMBA_OP_matmul, transposed(graph, vjp->inputs[0], a.rank), g));
     return SAMBA_OK;
 }
 

@@ -8,6 +8,7 @@
  *                       counter = i/4), its top 24 bits times 2^-24 (tensor/philox.h)
  *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed
  *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
+ *   matmul, conv2d, ... of 16-bit floats give float32: the sum, not rounded
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
  *                       conv2d_weight_grad(x, dy): attrs.shape = w's shape
  *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its gradient
@@ -77,6 +78,8 @@ typedef samba_status samba_reference_fn(const samba_reference *reference); /* fa
 typedef int64_t samba_flops_fn(const samba_node *node, const samba_node *const *inputs);
 typedef samba_ref samba_expand_fn(samba_graph *graph, const samba_node *node, const samba_ref *inputs); /* node: copy before emitting */
 
+typedef enum samba_amp { SAMBA_AMP_low, SAMBA_AMP_fp32, SAMBA_AMP_any } samba_amp; /* enumerators by their cells */
+
 typedef struct samba_op_facts {
     const char *name;
     int arity;
@@ -87,6 +90,7 @@ typedef struct samba_op_facts {
     samba_reference_fn *reference;
     samba_flops_fn *flops;
     samba_expand_fn *expand;
+    samba_amp amp;
 } samba_op_facts;
 extern const samba_op_facts samba_ops[SAMBA_OP_COUNT]; /* ops/table.c */
 

@@ -54,6 +54,8 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
     if (plan->inference < 0 || plan->inference > 1 || plan->grad_accumulation_steps < 1)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "inference is %d and gradient accumulation takes %d steps",
                           plan->inference, plan->grad_accumulation_steps);
+    if (plan->precision < 0 || plan->precision > 1)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "precision is %d, expected 0 (fp32) or 1 (bf16)", plan->precision);
     const int64_t parts[] = {plan->memory_bytes,     plan->memory.parameters,     plan->memory.state,
                              plan->memory.gradients, plan->memory.inputs_outputs, plan->memory.activations,
                              plan->memory.constants, plan->memory.scratch,        plan->memory.total};

@@ -136,6 +136,7 @@ samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samb
     samba_text_add(text, "hash        %016llx\n", (unsigned long long)plan->graph_hash);
     samba_text_add(text, "format      PEF version %d\n", SAMBA_PEF_VERSION);
     samba_text_add(text, "one run     %sFLOP, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
+    samba_text_add(text, "precision   %s\n", samba_precision_names[plan->precision == 1]);
     if (plan->grad_accumulation_steps > 1)
         samba_text_add(text, "step        %d runs accumulate gradients\n", plan->grad_accumulation_steps);
     add_memory(plan, text);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+const char *const samba_precision_names[2] = {"fp32", "bf16"};
 const char *const samba_section_type_names[6] = {"ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"};
 
 void samba_plan_init(samba_plan *plan, samba_context *context)

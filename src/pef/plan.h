@@ -55,6 +55,7 @@ typedef struct samba_plan {
     char *graph_text;      /* text form of the traced graph */
     uint64_t graph_hash, ops_signature;
     int32_t inference, grad_accumulation_steps;
+    int32_t precision;     /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
     int64_t memory_bytes;  /* of the arena */
     samba_memory_info memory; /* its parts */
     int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count;
@@ -84,6 +85,7 @@ samba_status samba_pef_decode(samba_context *context, const char *name, const vo
 /* pef/log.c: of a plan that was checked, or that the compiler is still at. The .pef.log: sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text);
 
+extern const char *const samba_precision_names[2];    /* "fp32" "bf16" */
 extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
 
 #endif

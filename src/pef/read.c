@@ -347,6 +347,7 @@ static samba_status take_plan(const reader *in, const Samba__Pef__Plan *from, sa
     to->graph_hash = from->graph_hash;
     to->ops_signature = from->ops_signature;
     to->inference = from->inference ? 1 : 0;
+    to->precision = from->precision;
     to->grad_accumulation_steps = from->grad_accumulation_steps;
     to->memory_bytes = from->memory_bytes;
     const Samba__Pef__Memory *m = from->memory;

@@ -312,6 +312,7 @@ static samba_status fill_plan(samba_arena *arena, const samba_plan *plan, Samba_
     message->graph_hash = plan->graph_hash;
     message->ops_signature = plan->ops_signature;
     message->inference = plan->inference;
+    message->precision = plan->precision;
     message->grad_accumulation_steps = plan->grad_accumulation_steps;
     message->memory_bytes = plan->memory_bytes;
     message->memory = samba_arena_alloc(arena, sizeof *message->memory);

@@ -39,7 +39,7 @@ samba_value samba_matmul(samba_value a, samba_value b)
     /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
     samba_ref rows = left.rank == 1 ? samba_emit_reshape(graph, a.index, 2, (int64_t[]){1, left.shape[0]}) : a.index;
     samba_ref columns = right.rank == 1 ? samba_emit_reshape(graph, b.index, 2, (int64_t[]){right.shape[0], 1}) : b.index;
-    samba_ref product = samba_emit2(graph, SAMBA_OP_matmul, rows, columns);
+    samba_ref product = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_matmul, rows, columns), (samba_dtype)left.dtype);
     if (product == SAMBA_NONE || (left.rank > 1 && right.rank > 1))
         return samba_trace_value(graph, product);
     const samba_node *result = samba_node_at(graph, product);
@@ -126,7 +126,7 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     attrs.conv2d.padding = pair(o->padding, 0, 0);
     attrs.conv2d.dilation = pair(o->dilation, 1, 1);
     attrs.conv2d.groups = groups;
-    samba_ref y = samba_emit(graph, SAMBA_OP_conv2d, 2, (samba_ref[]){batch, weight.index}, &attrs);
+    samba_ref y = samba_emit_cast(graph, samba_emit(graph, SAMBA_OP_conv2d, 2, (samba_ref[]){batch, weight.index}, &attrs), (samba_dtype)x.dtype);
     if (!o->no_bias) {
         samba_value bias = samba_parameter(graph, "bias", x.dtype, 1, &out_channels, initializer);
         y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, bias.index, 4, (int64_t[]){1, out_channels, 1, 1}));

@@ -236,6 +236,32 @@ void samba_scope_pop(samba_graph *graph)
         graph->scope = graph->scopes[--graph->scope_count];
 }
 
+void samba_graphamp_push(samba_graph *graph, bool enabled)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return;
+    if (graph->amp_depth == 64) {
+        samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "samba_graphamp_push: 64 regions are open already, which is as deep as they nest");
+        return;
+    }
+    graph->amp_stack = graph->amp_stack << 1 | graph->fp32;
+    graph->amp_depth++;
+    graph->fp32 = !enabled;
+}
+
+void samba_graphamp_pop(samba_graph *graph)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return;
+    if (graph->amp_depth == 0) {
+        samba_graph_fail(graph, SAMBA_ERROR_STATE, "samba_graphamp_pop was called more often than samba_graphamp_push");
+        return;
+    }
+    graph->fp32 = graph->amp_stack & 1;
+    graph->amp_stack >>= 1;
+    graph->amp_depth--;
+}
+
 samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                             samba_initializer initializer)
 {

@@ -85,6 +85,11 @@ does "train with microbatches" "test accuracy" "$logreg" run -b 64 -mb 16 -p app
 does "train to JSON" '"test_accuracy_percent"' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --json --save trained.safetensors
 does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/logreg.pef --data "$data" --load trained.safetensors
 does "compare with the reference" "lin_layer.bias.grad" "$logreg" test -b 8
+does "compare mixed precision with the reference" "lin_layer.bias.grad" "$logreg" test -b 8 --precision bf16
+does "compile in bf16" "b.pef" "$logreg" compile --precision bf16 -p b.pef
+does "inspect the precision" "bf16: contractions" "$sambaflow" inspect b.pef
+does "precision as JSON" '"precision": "bf16"' "$sambaflow" inspect --json b.pef
+refuses "no such precision" 64 "fp32" "$logreg" compile --precision fp8
 does "compare AdamW with the reference" "lin_layer.weight.exp_avg" "$logreg" test -b 8 --optimizer adamw --max-grad-norm 1
 
 does "go on after NaN" "became nan" "$logreg" run -p "$pef" --data "$data" --lr 1e6 --weight-decay 1e6 --num-epochs 1 --json

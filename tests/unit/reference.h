@@ -6,6 +6,7 @@
 #define SAMBA_TEST_REFERENCE_H
 
 #include "autodiff/autodiff.h"
+#include "compiler/compiler.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ typedef struct reference_case {
     double tolerance; /* of the greatest value; 0: from the dtype */
     const char *seed; /* of dropout, NULL: none */
     int64_t seed_value;
+    samba_precision precision;
 } reference_case;
 
 static inline double reference_tolerance(const reference_case *c, samba_dtype dtype)
@@ -54,16 +56,17 @@ static inline void reference_compare(const reference_case *c, const char *what, 
 static inline void compare_with_reference(const reference_case *c, samba_session *session)
 {
     enum { LEAVES = 64 };
-    samba_graph *traced, *graph;
+    samba_graph *traced, *precise, *graph;
     need(samba_graph_new(context, c->name, &traced));
     for (int i = 0; i < c->input_count; i++)
         need(samba_graph_add_input(traced, c->inputs[i]));
     c->model(traced, c->model_options);
     need(samba_graph_status(traced));
+    need(samba_lower_precision(traced, c->precision, &precise));
     if (c->inference)
-        need(samba_graph_rewrite(traced, NULL, NULL, &graph));
+        need(samba_graph_rewrite(precise, NULL, NULL, &graph));
     else
-        need(samba_autodiff(traced, 1, &graph));
+        need(samba_autodiff(precise, 1, &graph));
     const char *names[LEAVES];
     samba_array leaves[LEAVES], values[LEAVES];
     samba_tensor *held[LEAVES];
@@ -103,6 +106,7 @@ static inline void compare_with_reference(const reference_case *c, samba_session
         samba_tensor_free(held[i]);
     samba_arena_free(&arena);
     samba_graph_free(graph);
+    samba_graph_free(precise);
     samba_graph_free(traced);
 }
 

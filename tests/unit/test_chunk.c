@@ -179,7 +179,7 @@ static void check_isa(const head *h, samba_tensor **inputs, const char *path, in
     samba_session *whole, *pieces;
     need(samba_session_new(context, path, &so, &whole));
     run_with(whole, inputs, 0, NULL);
-    compare_with_reference(&(reference_case){h->name, model, h, 2, inputs, inference, 0, NULL, 0}, whole);
+    compare_with_reference(&(reference_case){h->name, model, h, 2, inputs, inference, 0, NULL, 0, SAMBA_FP32}, whole);
     if (!inference) {
         need(samba_session_new(context, path, &so, &pieces));
         run_with(pieces, inputs, 1, (const char *[]){"FWD"});

@@ -207,7 +207,7 @@ static void check_case(void **state)
         r.inputs = &x;
         r.input_count = 1;
         need(samba_run(session, &r));
-        compare_with_reference(&(reference_case){c->name, c->model, NULL, 1, &x, false, 0, NULL, 0}, session);
+        compare_with_reference(&(reference_case){c->name, c->model, NULL, 1, &x, false, 0, NULL, 0, SAMBA_FP32}, session);
         samba_session_free(session);
     }
     free(d.simplified);
