@@ -189,10 +189,10 @@ static void store_results(const samba_attention_state *s, char *own, int64_t b, 
 {
     const samba_attention_rows *result = &s->parts[SAMBA_ATTENTION_RESULT], *lse = &s->parts[SAMBA_ATTENTION_LSE];
     char *greatest = own + s->at[GREATEST], *total = own + s->at[TOTAL], *alpha = own + s->at[ALPHA];
-    for (int64_t r = 0; r < queries && lse->data; r++) {
-        double sum = s->class_ == SAMBA_F32 ? (double)((float *)total)[r] : ((double *)total)[r];
-        double most = s->class_ == SAMBA_F32 ? (double)((float *)greatest)[r] : ((double *)greatest)[r];
-        samba_store_double(lse->dtype, row_at(lse, b, h, i + r), most == -INFINITY && sum == 0 ? -INFINITY : most + log(sum));
+    if (lse->data) { /* -infinity where nothing was seen: greatest and log(0) both are */
+        s->kernels->map[SAMBA_TILE_log][s->class_](alpha, total, NULL, NULL, queries);
+        s->kernels->map[SAMBA_TILE_add][s->class_](alpha, alpha, greatest, NULL, queries);
+        s->kernels->store_strided[lse->dtype](row_at(lse, b, h, i), alpha, lse->strides[2], queries);
     }
     if (!result->data)
         return;

@@ -18,14 +18,15 @@ typedef struct samba_attention_tiles { /* indexed by SAMBA_F32, SAMBA_F64 */
      * each lane `greatest` and `sum` go on from earlier blocks, and alpha is what earlier results are to be multiplied with. */
     void (*weigh[2])(void *s, const void *mask, int64_t keys, int64_t lanes, void *greatest, void *sum, void *alpha);
     /* Scores s and gradients of weights dp (queries x lanes keys, a query's BLOCK apart) become weights and gradients of scores before
-     * their scale: p = exp(s*scale + mask - lse), s = p*kept, dp = p*(dp*kept - delta)*scale. mask, kept: as s; NULL: none. */
+     * their scale: p = exp(s*scale + mask - lse), s = p*kept, dp = p*(dp*kept - delta)*scale. mask, kept: as s; NULL: none. Where lse is
+     * -infinity the query sees nothing, and p is 0. */
     void (*differentiate[2])(void *s, void *dp, const void *mask, const void *kept, const void *lse, const void *delta, double scale,
                              int64_t queries, int64_t lanes);
     void (*scale[2])(void *d, double factor, int64_t n);
     void (*scale_columns[2])(void *d, const void *factors, int64_t rows, int64_t lanes); /* rows BLOCK apart */
     void (*keep[2])(void *d, const float *drawn, float p, double factor, int64_t n); /* drawn >= p ? factor : 0 */
     void (*admit[2])(void *d, const uint8_t *seen, int64_t stride, int64_t n);       /* seen ? 0 : -infinity */
-    double (*dot[2])(const void *a, const void *b, int64_t n);
+    void (*dots[2])(void *d, const void *a, int64_t lda, const void *b, int64_t ldb, int64_t rows, int64_t n); /* of rows of a and b */
 } samba_attention_tiles;
 extern const samba_attention_tiles samba_attention_tiles_generic, samba_attention_tiles_avx2, samba_attention_tiles_avx512;
 

@@ -34,15 +34,7 @@ static void turn(const samba_attention_state *s, void *d, int64_t ldd, const voi
     (s->class_ == SAMBA_F32 ? s->kernels->transpose4 : s->kernels->transpose8)(d, ldd, from, lds, rows, cols);
 }
 
-static void set_number(const samba_attention_state *s, char *at, double value)
-{
-    if (s->class_ == SAMBA_F32)
-        *(float *)at = (float)value;
-    else
-        *(double *)at = value;
-}
-
-/* For all queries of a unit: the log-sum-exp, +infinity for one that sees nothing so that its weights come out as 0, then delta. */
+/* For all queries of a unit: the log-sum-exp, then delta. */
 static void load_rows(const samba_attention_state *s, char *own, int64_t b, int64_t head)
 {
     const samba_attention_rows *lse = &s->parts[SAMBA_ATTENTION_LSE];
@@ -57,14 +49,9 @@ static void load_rows(const samba_attention_state *s, char *own, int64_t b, int6
             }
             const char *a = samba_attention_read(s, SAMBA_ATTENTION_RESULT, b, h, i, queries, own + s->at[OUT_ROWS]);
             const char *c = samba_attention_read(s, SAMBA_ATTENTION_DOUT, b, h, i, queries, own + s->at[DOUT_ROWS]);
-            for (int64_t r = 0; r < queries; r++) {
-                int64_t place = (g * s->tq + i + r) * s->size;
-                const char *from = lse->data + (b * lse->strides[0] + h * lse->strides[1] + (i + r) * lse->strides[2]) * lse->size;
-                double value = samba_load_double(lse->dtype, from);
-                set_number(s, lses + place, value == -INFINITY ? INFINITY : value);
-                set_number(s, deltas + place,
-                           s->tiles->dot[s->class_](a + r * out->ld * s->size, c + r * dout->ld * s->size, s->attention.dv));
-            }
+            const char *from = lse->data + (b * lse->strides[0] + h * lse->strides[1] + i * lse->strides[2]) * lse->size;
+            s->kernels->load_strided[lse->dtype](lses + (g * s->tq + i) * s->size, from, lse->strides[2], queries);
+            s->tiles->dots[s->class_](deltas + (g * s->tq + i) * s->size, a, out->ld, c, dout->ld, queries, s->attention.dv);
         }
 }
 

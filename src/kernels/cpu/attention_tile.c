@@ -33,5 +33,5 @@ static inline float weight_f32(float x)
 
 #define BOTH(name) .name = {name##_f32, name##_f64}
 const samba_attention_tiles SAMBA_ISA_NAME(samba_attention_tiles) = {
-    BOTH(weigh), BOTH(differentiate), BOTH(scale), BOTH(scale_columns), BOTH(keep), BOTH(admit), BOTH(dot),
+    BOTH(weigh), BOTH(differentiate), BOTH(scale), BOTH(scale_columns), BOTH(keep), BOTH(admit), BOTH(dots),
 };

@@ -89,6 +89,7 @@ static void NAME(differentiate)(void *s_, void *dp_, const void *mask_, const vo
         const REAL *restrict mask = mask_ ? (const REAL *)mask_ + i * NAME(LD) : NULL;
         const REAL *restrict kept = kept_ ? (const REAL *)kept_ + i * NAME(LD) : NULL;
         REAL lse = ((const REAL *)lse_)[i], delta = ((const REAL *)delta_)[i];
+        lse = lse == -(REAL)INFINITY ? (REAL)INFINITY : lse;
         if (mask) {
             SAMBA_VECTOR_LOOP
             for (int64_t j = 0; j < lanes; j++)
@@ -148,19 +149,23 @@ static void NAME(admit)(void *d_, const uint8_t *restrict seen, int64_t stride, 
         d[i] = seen[i * stride] ? 0 : -(REAL)INFINITY;
 }
 
-static double NAME(dot)(const void *a_, const void *b_, int64_t n)
+static void NAME(dots)(void *d_, const void *a_, int64_t lda, const void *b_, int64_t ldb, int64_t rows, int64_t n)
 {
-    const REAL *restrict a = a_, *restrict b = b_;
-    REAL lanes[16] = {0}, total = 0;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        SAMBA_VECTOR_LOOP
-        for (int l = 0; l < 16; l++)
-            lanes[l] += a[i + l] * b[i + l];
+    REAL *restrict d = d_;
+    for (int64_t r = 0; r < rows; r++) {
+        const REAL *restrict a = (const REAL *)a_ + r * lda, *restrict b = (const REAL *)b_ + r * ldb;
+        REAL lanes[16] = {0};
+        int64_t i = 0;
+        for (; i + 16 <= n; i += 16) {
+            SAMBA_VECTOR_LOOP
+            for (int l = 0; l < 16; l++)
+                lanes[l] += a[i + l] * b[i + l];
+        }
+        for (; i < n; i++)
+            lanes[i % 16] += a[i] * b[i];
+        for (int width = 8; width > 0; width /= 2)
+            for (int l = 0; l < width; l++)
+                lanes[l] += lanes[l + width];
+        d[r] = lanes[0];
     }
-    for (int l = 0; l < 16; l++)
-        total += lanes[l];
-    for (; i < n; i++)
-        total += a[i] * b[i];
-    return (double)total;
 }
