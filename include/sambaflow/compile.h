@@ -47,7 +47,7 @@ typedef struct samba_compile_options {
     samba_tensor *const *inputs; /* named examples; memory is not needed */
     int optimizer_count;
     const samba_optimizer *optimizers;
-    bool inference;              /* forward only */
+    bool inference;              /* forward only: no gradients, dropout does nothing and has no hyperparameters */
     samba_precision precision;
     int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up */
     int64_t chunk_bytes;         /* logits and their like, larger than this and read by row-wise computations only, are never

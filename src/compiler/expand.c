@@ -6,6 +6,9 @@
  * An attention's log-sum-exp, a forward node that autodiff makes when it comes to the gradient, moves beside its attention: so forward
  * nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
  *
+ * For inference dropout does nothing: the operator is its operand, attention loses its rate and seed, and with them go the
+ * hyperparameters that nothing else reads.
+ *
  * Needs: nothing. Gives: a graph without COMPOSITE nodes. Breaks nothing. */
 #include "compiler/compiler.h"
 
@@ -25,10 +28,25 @@ static void expand_lse(samba_rewriter *rewriter, samba_ref attention, const samb
     }
 }
 
+/* attention of q, k, v, mask ... rate, seed: the last two are dropout's, whatever stands before them */
+static samba_ref without_dropout(samba_graph *out, const samba_node *node, const samba_ref *inputs)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.attention = node->attrs->attention;
+    attrs.attention.dropout = 0;
+    return samba_emit(out, (samba_op)node->op, node->arity - 2, inputs, &attrs);
+}
+
 static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
+    const samba_compiler *compiler = rewriter->user;
     rewriter->out->recompute = false;
     const samba_node *node = samba_node_at(rewriter->in, ref);
+    if (compiler->options->inference && node->op == SAMBA_OP_dropout)
+        return inputs[0];
+    if (compiler->options->inference && node->op == SAMBA_OP_attention && node->attrs->attention.dropout)
+        return without_dropout(rewriter->out, node, inputs);
     if (samba_ops[node->op].class_ == SAMBA_COMPOSITE)
         return samba_ops[node->op].expand(rewriter->out, node, inputs);
     if (node->op == SAMBA_OP_attention)
@@ -39,7 +57,7 @@ static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref
 samba_status samba_pass_expand(samba_compiler *compiler)
 {
     samba_graph *out;
-    SAMBA_TRY(samba_graph_rewrite(compiler->graph, expand, NULL, &out));
+    SAMBA_TRY(samba_graph_rewrite(compiler->graph, expand, compiler, &out));
     samba_compiler_take_graph(compiler, out);
     return SAMBA_OK;
 }

@@ -9,6 +9,7 @@
  * takes several each.
  *
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
+#include "kernels/cpu/pairs.h"
 #include "kernels/kernel.h"
 #include "runtime/barrier.h"
 #include "runtime/device.h"
@@ -19,9 +20,12 @@
 /* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would
  * need longer than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
 #define CONTRACT_FLOPS 40e9
-#define TILE_VALUES 4e9 /* results of instructions */
+#define TILE_VALUES 12e9 /* results of instructions, registers in cache */
+#define SLOW_VALUES 1.5e9 /* of exponentials and their like */
 #define POOL_FLOPS 2e9
-#define BYTES 8e9
+#define BYTES 8e9        /* from memory */
+#define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
+#define CACHED_PLAN (1 << 20)
 #define SHARED_SECONDS 20e-6
 
 typedef struct cpu_device {
@@ -108,14 +112,30 @@ static samba_status cpu_read(samba_device *device, int64_t offset, void *host, s
 }
 
 /* ---- building ---- */
-static bool worth_sharing(const samba_stage *stage)
+/* Seconds of a tile program on one element of its domain. */
+static double tile_seconds(const samba_program *program)
 {
-    double seconds = (double)stage->bytes / BYTES, work = 0, values = 1;
+    double seconds = 0;
+    for (int32_t i = 0; i < program->instruction_count; i++)
+        switch (program->instructions[i].op) {
+        case SAMBA_TILE_exp: case SAMBA_TILE_log: case SAMBA_TILE_tanh: case SAMBA_TILE_sigmoid: case SAMBA_TILE_erf: case SAMBA_TILE_pow:
+        case SAMBA_TILE_gelu: case SAMBA_TILE_gelu_grad: case SAMBA_TILE_gelu_tanh: case SAMBA_TILE_gelu_tanh_grad: case SAMBA_TILE_random:
+            seconds += 1 / SLOW_VALUES;
+            break;
+        default:
+            seconds += 1 / TILE_VALUES;
+        }
+    return seconds;
+}
+
+static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
+{
+    double seconds = (double)stage->bytes / (plan->memory_bytes <= CACHED_PLAN ? CACHED_BYTES : BYTES), work = 0, values = 1;
     switch ((samba_stage_kind)stage->kind) {
     case SAMBA_STAGE_TILE:
         for (int32_t i = 0; i < stage->rank; i++)
             values *= (double)stage->domain[i];
-        work = values * stage->program.instruction_count / TILE_VALUES;
+        work = values * tile_seconds(&stage->program);
         break;
     case SAMBA_STAGE_CONTRACT:
     case SAMBA_STAGE_ATTENTION:
@@ -144,7 +164,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_
     *scratch = SAMBA_ALIGNMENT;
     *any_shared = false;
     for (int32_t i = 0; i < plan->stage_count; i++) {
-        bool shared = cpu->threads > 1 && worth_sharing(&plan->stages[i]);
+        bool shared = cpu->threads > 1 && worth_sharing(plan, &plan->stages[i]);
         prepare.threads = shared ? cpu->threads : 1;
         prepare.stage_index = i;
         SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
@@ -175,6 +195,9 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
     int64_t scratch;
     bool any_shared;
     cpu->plan = plan;
+    if (plan->precision == 1 && (cpu->isa != samba_isa_best() || !samba_pairs_are_fast()))
+        cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
+                            "unit: results are right, but no faster than in float32";
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     if (!cpu->stages || !cpu->shared)

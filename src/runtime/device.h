@@ -20,6 +20,7 @@ typedef struct samba_device_options {
 typedef struct samba_device { /* each device's struct begins with it */
     const struct samba_device_interface *interface;
     const char *isa; /* in use; static text */
+    const char *caution; /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
     int64_t scratch; /* bytes that build added to the arena's: working memory of the greediest stage */
 } samba_device;
 

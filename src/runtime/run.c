@@ -161,6 +161,10 @@ samba_status samba_run(samba_session *session, const samba_run_options *given)
 
 const char *samba_session_warning(samba_session *session)
 {
+    const char *caution = session->device->caution;
+    session->device->caution = NULL;
+    if (caution)
+        return caution;
     samba_loss_state *oldest = NULL;
     for (int32_t i = 0; i < session->loss_count; i++) {
         samba_loss_state *loss = &session->losses[i];

@@ -299,10 +299,74 @@ static void test_pef_says_it(void **unused)
     free_inputs(inputs);
 }
 
+/* A CPU without a bfloat16 unit, here an instruction set that is made to lack it, says so once. */
+static void test_warning(void **unused)
+{
+    (void)unused;
+    samba_tensor *inputs[2];
+    make_inputs(inputs);
+    for (int precision = SAMBA_FP32; precision <= SAMBA_BF16; precision++) {
+        samba_compile_options options = compile_of("warned", mlp, NULL, 2, inputs);
+        options.precision = (samba_precision)precision;
+        char path[512];
+        need(samba_compile(context, &options, path, sizeof path));
+        samba_session_options forced = samba_session_defaults();
+        forced.isa = "generic";
+        samba_session *session;
+        need(samba_session_new(context, path, &forced, &session));
+        bool warned = strstr(samba_session_warning(session), "bfloat16") != NULL;
+        assert_int_equal(warned, precision == SAMBA_BF16);
+        assert_string_equal(samba_session_warning(session), "");
+        samba_session_free(session);
+    }
+    free_inputs(inputs);
+}
+
+/* For inference dropout does nothing, whatever the run says, and leaves no hyperparameters. */
+static void drops(samba_graph *g, const void *plain)
+{
+    samba_value x = samba_linear(in(g, "x"), "fc", 32), h = samba_reshape(x, 4, SHAPE(1, 2, 32, 16));
+    samba_attention_options options = samba_attention_defaults();
+    if (!plain) {
+        x = samba_dropout(x, "drop", 0.5);
+        options.dropout = "attn", options.dropout_p = 0.5;
+    }
+    samba_output(g, "y", samba_relu(x));
+    samba_output(g, "z", samba_scaled_dot_product_attention(h, h, h, &options));
+}
+
+static void test_inference_drops_nothing(void **unused)
+{
+    (void)unused;
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5);
+    samba_session *sessions[2];
+    for (int plain = 0; plain < 2; plain++) {
+        samba_compile_options options = compile_of(plain ? "plain" : "drops", drops, plain ? &plain : NULL, 1, &x);
+        options.inference = true;
+        sessions[plain] = compile_and_open(&options, 2, 4);
+        assert_int_equal(samba_session_hyperparameter_count(sessions[plain]), 0);
+        samba_run_options run = samba_run_defaults();
+        run.inputs = &x;
+        run.input_count = 1;
+        need(samba_run(sessions[plain], &run));
+    }
+    for (int i = 0; i < 2; i++) {
+        samba_tensor *a = get(sessions[0], i ? "y" : "z"), *b = get(sessions[1], i ? "y" : "z");
+        assert_int_equal(samba_tensor_numel(a), samba_tensor_numel(b));
+        assert_memory_equal(samba_tensor_data(a), samba_tensor_data(b), sizeof(float) * (size_t)samba_tensor_numel(a));
+        samba_tensor_free(a);
+        samba_tensor_free(b);
+    }
+    samba_session_free(sessions[0]);
+    samba_session_free(sessions[1]);
+    samba_tensor_free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),    cmocka_unit_test(test_gradients_unrounded),
                                        cmocka_unit_test(test_left_out), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_losses),   cmocka_unit_test(test_pef_says_it)};
+                                       cmocka_unit_test(test_losses),   cmocka_unit_test(test_pef_says_it),
+                                       cmocka_unit_test(test_warning),  cmocka_unit_test(test_inference_drops_nothing)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("mixed precision", tests, NULL, NULL)) : 1;
 }
