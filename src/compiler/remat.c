@@ -24,6 +24,8 @@
 #define ARITHMETIC 2.0       /* an operator on one element */
 #define TRANSCENDENTAL 16.0
 #define POWER 32.0
+#define LARGE (4 << 20)      /* bytes that will not be in a cache any more when the backward comes */
+#define FAR 1.5              /* what their traffic costs more */
 #define FLOP 0.4             /* of a contraction */
 #define EARLY 0.5            /* how much dearer, by share, a byte is that is made first than one made last: equal layers give way one by one,
                                 and the first ones first, since memory is scarcest when the backward begins */
@@ -95,7 +97,8 @@ static double arithmetic(const samba_node *node)
 
 static double traffic_of_keeping(const samba_remat *r, samba_ref ref)
 {
-    return bytes_of(samba_node_at(r->graph, ref)) * TRAFFIC * (r->forward.members[ref].stored ? 1 : 2);
+    double bytes = bytes_of(samba_node_at(r->graph, ref));
+    return bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC * (r->forward.members[ref].stored ? 1 : 2);
 }
 
 static double cost_of_keeping(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
