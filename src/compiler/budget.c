@@ -64,9 +64,14 @@ static double price_of(int step) { return exp2(step / STEPS); }
 
 static samba_status try_segments(search *s, int64_t segments)
 {
-    bool fits;
+    /* the highest price repeats most, but what is repeated early and lives long may take more memory than a lower price does */
+    static const int highs[] = {HIGHEST, 168, 144, 120, 96, 72};
+    bool fits = false;
     int low = LOWEST, high = HIGHEST; /* high fits, and low need not be tried again */
-    SAMBA_TRY(try(s, &(samba_remat_price){price_of(high), segments}, &fits));
+    for (int i = 0; i < SAMBA_COUNT(highs) && !fits; i++) {
+        high = highs[i];
+        SAMBA_TRY(try(s, &(samba_remat_price){price_of(high), segments}, &fits));
+    }
     if (!fits)
         return SAMBA_OK;
     while (high - low > 1) {

@@ -107,6 +107,8 @@ does "gpt2: test the trained" "test loss" "$gpt2" run --inference -p inf/gpt2/gp
 does "gpt2: compare with the reference" "h.0.attn.c_attn.weight.grad" "$gpt2" test "${small[@]}" -b 2
 does "gpt2: compare SGD, dropout and logits with the reference" "logits" "$gpt2" test "${small[@]}" -b 2 --optimizer sgd --dropout 0.1 --logits
 does "gpt2: compare AMSGrad with the reference" "wte.weight.max_exp_avg_sq" "$gpt2" test "${small[@]}" -b 2 --amsgrad
+deep=("${small[@]}" --n-layer 3 -b 8)
+does "gpt2: compare what is computed again with the reference" "h.2.mlp.c_fc.weight.grad" "$gpt2" test "${deep[@]}" --memory-budget 600000
 does "gpt2: measure performance" "MFU" "$gpt2" measure-performance -p "$words" --num-iterations 5
 does "gpt2: measure sections" "GRADNORM" "$gpt2" measure-sections -p "$words" --num-iterations 5
 printf 'caf\303\251%.0s' {1..300} >letters.txt
@@ -121,6 +123,8 @@ refuses "gpt2: text too short" 1 "short.txt has 30 bytes" "$gpt2" run -p "$words
 refuses "gpt2: no text" 1 "no text 'nowhere'" "$gpt2" run -p "$words" --data nowhere
 refuses "gpt2: batch larger than the text" 1 "compile with a smaller batch size" "$gpt2" run -p "$words" --data few.txt
 refuses "gpt2: heads do not divide the width" 1 "cannot become (8, 16, 3, 5)" "$gpt2" compile "${small[@]}" -b 8 --n-head 3
+refuses "gpt2: too small a memory budget" 1 "the least found for model 'gpt2' is" "$gpt2" compile "${deep[@]}" --memory-budget 100
+refuses "gpt2: a memory budget of nothing" 64 "--memory-budget: expected a whole number from 1" "$gpt2" compile --memory-budget 0
 refuses "gpt2: dropout out of range" 64 "--dropout: expected a number from 0 to" "$gpt2" compile --dropout 1
 refuses "gpt2: no layers" 64 "--n-layer: expected a whole number from 1" "$gpt2" compile --n-layer 0
 refuses "gpt2: PEF of another model" 1 "input 'input'" "$gpt2" run -p "$pef" --data "$data"
