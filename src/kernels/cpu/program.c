@@ -111,8 +111,10 @@ static void resolve_registers(builder *b)
         samba_tile_register *at = &program->registers[r];
         bool wide = at->wide && at->extent == SAMBA_FULL;
         at->storage = place(b, wide ? wide_elements(program) : SAMBA_TILE_CAPACITY, at->size);
-        if (at->direct >= 0 || at->block || (wide && program->cols > SAMBA_TILE_CAPACITY))
+        if (at->direct >= 0 || at->block || (wide && program->cols > SAMBA_TILE_CAPACITY)) {
+            program->column_bytes[program->moving_count] = at->extent == SAMBA_FULL ? at->size : 0;
             program->moving[program->moving_count++] = r;
+        }
     }
 }
 
@@ -316,6 +318,7 @@ samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_st
         !(p->views = samba_arena_alloc(arena, views * sizeof *p->views)) ||
         !(p->codes = samba_arena_alloc(arena, codes * sizeof *p->codes)) ||
         !(p->moving = samba_arena_alloc(arena, registers * sizeof *p->moving)) ||
+        !(p->column_bytes = samba_arena_alloc(arena, registers * sizeof *p->column_bytes)) ||
         !(p->located = samba_arena_alloc(arena, views * sizeof *p->located)) ||
         !(p->collectors = samba_arena_alloc(arena, codes * sizeof *p->collectors)) ||
         !(b.view_of = samba_arena_alloc(arena, (size_t)stage->operand_count * sizeof *b.view_of)) ||

@@ -73,7 +73,7 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
     }
 }
 
-/* Points registers at what they are for this chunk: memory, the block, or storage. */
+/* Points registers at what they are for the first chunk of a tile: memory, the block, or storage. */
 static void point_registers(const samba_tile_program *program, samba_frame *frame)
 {
     for (int i = 0; i < program->moving_count; i++) {
@@ -93,12 +93,15 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
 }
 
 /* ---- one tile: all steps ---- */
+/* The chunk `done` columns into the tile. Only a tile of one row has another than its first, and there all that moves is dense. */
 static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
 {
-    frame->col = frame->col0 + done;
+    int64_t by = frame->col0 + done - frame->col;
+    frame->col += by;
     frame->cols = cols - done < SAMBA_TILE_CAPACITY ? cols - done : SAMBA_TILE_CAPACITY;
     frame->first = done == 0;
-    point_registers(program, frame);
+    for (int i = 0; i < program->moving_count; i++)
+        frame->pointers[program->moving[i]] += by * program->column_bytes[i];
 }
 
 static void run_tile(const samba_tile_program *program, samba_frame *frame, int64_t row0, int64_t rows, int64_t col0,
@@ -117,7 +120,9 @@ static void run_tile(const samba_tile_program *program, samba_frame *frame, int6
         }
     }
     frame->rows = rows;
-    frame->col0 = col0;
+    frame->col0 = frame->col = col0;
+    frame->cols = cols < SAMBA_TILE_CAPACITY ? cols : SAMBA_TILE_CAPACITY;
+    point_registers(program, frame);
     set_chunk(program, frame, 0, cols);
     for (int s = 0; s < program->step_count; s++) {
         const samba_step *step = &program->steps[s];

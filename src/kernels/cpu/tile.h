@@ -92,6 +92,7 @@ struct samba_tile_program {
     samba_code *codes;
     samba_step *steps; /* of codes */
     int32_t *moving; /* registers whose pointer depends on tile or chunk */
+    int32_t *column_bytes; /* of each of these: how far it moves from a column to the next */
     int32_t *located; /* views that steps use */
     samba_collector *collectors;
     int64_t pointers, places, kept, spare; /* places in scratch */
