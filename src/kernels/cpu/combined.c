@@ -45,11 +45,11 @@ ROWS(add, x + y)
 ROWS(sub, x - y)
 ROWS(mul, x *y)
 
+SAMBA_ROW_SUM(f32, float)
 static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first)
 {
     for (int64_t r = 0; r < rows; r++, a += cols, b += cols) {
-        float sum;
-        SAMBA_SUM(float, sum, cols, a[i] * b[i])
+        float sum = samba_row_sum_f32(a, b, cols);
         d[r] = first ? sum : d[r] + sum;
     }
 }

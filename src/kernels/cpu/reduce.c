@@ -56,14 +56,16 @@ FILL(f64, double)
 FILL(i64, int64_t)
 
 /* ---- row reductions ---- */
+SAMBA_ROW_SUM(f32, float)
+SAMBA_ROW_SUM(f64, double)
+SAMBA_ROW_SUM(i64, uint64_t)
 #define SUM(name, type, add_type)                                                                                            \
     void SAMBA_ISA_NAME(samba_sum_##name)(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)                  \
     {                                                                                                                        \
         type *d = d_;                                                                                                        \
         const add_type *a = a_;                                                                                              \
         for (int64_t r = 0; r < rows; r++, a += cols) {                                                                      \
-            add_type sum;                                                                                                    \
-            SAMBA_SUM(add_type, sum, cols, a[i])                                                                             \
+            add_type sum = samba_row_sum_##name(a, NULL, cols);                                                              \
             d[r] = (type)(first ? sum : (add_type)d[r] + sum);                                                               \
         }                                                                                                                    \
     }

@@ -1,41 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which a row is summed, in one place, so that all who sum rows agree to the last bit: several running sums where a row
- * is long, since one addition waits for the one before it. It depends on the row's length alone. */
+ * The order in which a row is summed, in one place, so that all who sum rows agree to the last bit. It depends on the row's length
+ * alone: four running vectors of 64 bytes, since one addition waits for the one before it, and one addition across them at the
+ * end. */
 #ifndef SAMBA_CPU_REDUCE_SUM_H
 #define SAMBA_CPU_REDUCE_SUM_H
 
-#define SHORT_SUM 32 /* columns below which a row is no work for vectors: plain additions of several rows overlap */
-#define LONG_SUM 128
+#include <stdint.h>
+#include <string.h>
 
-/* result = sum of value, an expression in i, for i from 0 to n - 1 */
-#define SAMBA_SUM(type, result, n, value)                                                                                    \
+#define SHORT_SUM 32 /* columns below which a row is no work for vectors: plain additions of several rows overlap */
+
+/* samba_row_sum_<name>: the sum of a[i], or of a[i] * b[i] where b is not NULL */
+#define SAMBA_ROW_SUM(name, type)                                                                                            \
+    typedef type samba_lanes_##name __attribute__((vector_size(64)));                                                        \
+    static inline void samba_add_lanes_##name(samba_lanes_##name *sum, const type *a, const type *b)                         \
     {                                                                                                                        \
-        type part0_ = 0, part1_ = 0, part2_ = 0, part3_ = 0;                                                                 \
-        int64_t quarter_ = (n) >= LONG_SUM ? (n) / 4 : 0, done_ = 4 * quarter_;                                              \
-        if (quarter_ > 0) {                                                                                                  \
-            _Pragma("omp simd reduction(+ : part0_, part1_, part2_, part3_)")                                                \
-            for (int64_t at_ = 0; at_ < quarter_; at_++) {                                                                   \
-                int64_t i = at_;                                                                                             \
-                part0_ += value;                                                                                             \
-                i += quarter_;                                                                                               \
-                part1_ += value;                                                                                             \
-                i += quarter_;                                                                                               \
-                part2_ += value;                                                                                             \
-                i += quarter_;                                                                                               \
-                part3_ += value;                                                                                             \
+        samba_lanes_##name x, y;                                                                                             \
+        memcpy(&x, a, sizeof x);                                                                                             \
+        if (b) {                                                                                                             \
+            memcpy(&y, b, sizeof y);                                                                                         \
+            x *= y;                                                                                                          \
+        }                                                                                                                    \
+        *sum += x;                                                                                                           \
+    }                                                                                                                        \
+    static inline type samba_row_sum_##name(const type *a, const type *b, int64_t n)                                         \
+    {                                                                                                                        \
+        enum { LANES = 64 / (int)sizeof(type) };                                                                             \
+        type sum = 0;                                                                                                        \
+        int64_t i = 0;                                                                                                       \
+        if (n >= SHORT_SUM) {                                                                                                \
+            samba_lanes_##name part0 = {0}, part1 = part0, part2 = part0, part3 = part0;                                     \
+            for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                                     \
+                samba_add_lanes_##name(&part0, a + i, b ? b + i : b);                                                        \
+                samba_add_lanes_##name(&part1, a + i + LANES, b ? b + i + LANES : b);                                        \
+                samba_add_lanes_##name(&part2, a + i + 2 * LANES, b ? b + i + 2 * LANES : b);                                \
+                samba_add_lanes_##name(&part3, a + i + 3 * LANES, b ? b + i + 3 * LANES : b);                                \
             }                                                                                                                \
-            part0_ = (part0_ + part1_) + (part2_ + part3_);                                                                  \
+            for (; i + LANES <= n; i += LANES)                                                                               \
+                samba_add_lanes_##name(&part0, a + i, b ? b + i : b);                                                        \
+            part0 = (part0 + part1) + (part2 + part3);                                                                       \
+            type lanes[LANES];                                                                                               \
+            memcpy(lanes, &part0, sizeof lanes);                                                                             \
+            for (int width = LANES / 2; width > 0; width /= 2)                                                               \
+                for (int k = 0; k < width; k++)                                                                              \
+                    lanes[k] += lanes[k + width];                                                                            \
+            sum = lanes[0];                                                                                                  \
         }                                                                                                                    \
-        if ((n) - done_ < SHORT_SUM) {                                                                                       \
-            for (int64_t i = done_; i < (n); i++)                                                                            \
-                part0_ += value;                                                                                             \
-        } else {                                                                                                             \
-            _Pragma("omp simd reduction(+ : part0_)")                                                                        \
-            for (int64_t i = done_; i < (n); i++)                                                                            \
-                part0_ += value;                                                                                             \
-        }                                                                                                                    \
-        result = part0_;                                                                                                     \
+        for (; i < n; i++)                                                                                                   \
+            sum += b ? a[i] * b[i] : a[i];                                                                                   \
+        return sum;                                                                                                          \
     }
 
 #endif
