@@ -10,7 +10,7 @@
  * is a part of the other side, packed step by step into a thread's own scratch, times all of the shared side (or a large range of
  * it, to bound the sums).
  *
- * A is read in place where its k lies together and few columns would pay for packing it.
+ * A is read in place where its k lies together and few columns would pay for packing it, or sharing it would take much memory.
  *
  * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together: B is [k/2][64][2], A [rows][k];
  * an odd last k is padded with zero. Sums are float all the same.
@@ -317,7 +317,8 @@ static void lay_out(panels *p)
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
     p->rows_lie = !p->half && p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
-    p->a_in_place = p->n < FEW_COLUMNS && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
+    bool costly = p->n < FEW_COLUMNS || (p->share_a && p->batches * p->m * p->k * element(p) > SHARED_BYTES);
+    p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
                     stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 : p->a.native);
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 32);
     if (p->row_ld * element(p) % PAGE == 0)
