@@ -105,11 +105,12 @@ static samba_status join(samba_compiler *c, samba_stage *a, const samba_stage *b
         if (setup)
             continue;
         int64_t size = (int64_t)samba_dtype_size((samba_dtype)x->dtype), from = address(plan, x);
+        int64_t before = from % SAMBA_ALIGNMENT; /* an operand may be a piece in the middle of a buffer; buffers begin aligned */
         int32_t span;
-        SAMBA_TRY(samba_plan_add_buffer(c, a->domain[0] * size, true, &span));
-        plan->buffers[span].offset = from;
+        SAMBA_TRY(samba_plan_add_buffer(c, before + a->domain[0] * size, true, &span));
+        plan->buffers[span].offset = from - before;
         x->buffer = span;
-        x->offset = 0;
+        x->offset = before / size;
         x->strides[0] = 1;
     }
     return SAMBA_OK;
