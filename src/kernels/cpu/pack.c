@@ -286,7 +286,10 @@ static void copy_image(const samba_source *source, const plane_piece *piece, con
     int64_t top = low < 0 ? (-low < rows->length ? -low : rows->length) : 0;
     int64_t bottom = window->limit - low < rows->length ? window->limit - low : rows->length;
     const char *row = memory + (low + top) * window->stride * 4 + piece->from * 4;
-    bottom = bottom < top ? top : bottom;
+    if (bottom <= top) { /* all of it lies beside the image */
+        memset(d, 0, (size_t)(rows->length * pitch));
+        return;
+    }
     memset(d, 0, (size_t)(top * pitch + before));
     d += top * pitch + before;
     for (int64_t i = top; i < bottom; i++, row += window->stride * 4, d += pitch) {
@@ -294,10 +297,7 @@ static void copy_image(const samba_source *source, const plane_piece *piece, con
         for (int64_t j = 0; j < after + before && i + 1 < bottom; j += 4)
             memset(d + bytes + j, 0, 4);
     }
-    if (bottom > top)
-        memset(d - pitch + bytes, 0, (size_t)(after + (rows->length - bottom) * pitch));
-    else
-        memset(d - before, 0, (size_t)((rows->length - bottom) * pitch));
+    memset(d - pitch + bytes, 0, (size_t)(after + (rows->length - bottom) * pitch));
 }
 
 /* The rows and columns of one image, over zeros. */
