@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME,
- * BLOCK and TRANSPOSE defined. Each function body is written once with its sizes as constants of an inlined call, so that all
+ * BLOCK, TRANSPOSE and SQUARE (a square of vectors changes rows for columns) defined. Each function body is written once with its sizes as constants of an inlined call, so that all
  * sums of a small block live in registers. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
 
@@ -258,17 +258,17 @@ void TRANSPOSE(void *d_, int64_t ldd, const void *s_, int64_t lds, int64_t rows,
             int height = (int)(rows - i < NAME_LANES ? rows - i : NAME_LANES);
             int width = (int)(cols - j < NAME_LANES ? cols - j : NAME_LANES);
             VECTOR v[NAME_LANES];
-            if (height == NAME_LANES && width == NAME_LANES) {
-                UNROLL for (int r = 0; r < NAME_LANES; r++)
-                    v[r] = NAME(load)(s + r * lds);
-                NAME(transpose_square)(v);
-                UNROLL for (int r = 0; r < NAME_LANES; r++)
-                    NAME(store)(d + r * ldd, v[r]);
+            if (height == NAME_LANES && width == NAME_LANES) { /* by one address that moves: sixteen do not fit the registers */
+                UNROLL for (int r = 0; r < NAME_LANES; r++, s += lds)
+                    v[r] = NAME(load)(s);
+                SQUARE(v);
+                UNROLL for (int r = 0; r < NAME_LANES; r++, d += ldd)
+                    NAME(store)(d, v[r]);
                 continue;
             }
             UNROLL for (int r = 0; r < NAME_LANES; r++)
                 v[r] = r < height ? NAME(load_last)(s + r * lds, true, width) : (VECTOR){0};
-            NAME(transpose_square)(v);
+            SQUARE(v);
             UNROLL for (int r = 0; r < NAME_LANES; r++)
                 if (r < width)
                     NAME(store_last)(d + r * ldd, true, height, v[r]);
