@@ -22,10 +22,11 @@
 #define CONTRACT_FLOPS 40e9
 #define TILE_VALUES 12e9 /* results of instructions, registers in cache */
 #define SLOW_VALUES 1.5e9 /* of exponentials and their like */
-#define POOL_FLOPS 2e9
+#define POOL_FLOPS 6e9
 #define BYTES 8e9        /* from memory */
 #define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
 #define CACHED_PLAN (1 << 20)
+#define CROSSING_BYTES 5e9 /* from one core's cache to the other's, for what one core held before */
 #define SHARED_SECONDS 20e-6
 
 typedef struct cpu_device {
@@ -130,7 +131,8 @@ static double tile_seconds(const samba_program *program)
 
 static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
 {
-    double seconds = (double)stage->bytes / (plan->memory_bytes <= CACHED_PLAN ? CACHED_BYTES : BYTES), work = 0, values = 1;
+    bool cached = plan->memory_bytes <= CACHED_PLAN;
+    double seconds = (double)stage->bytes / (cached ? CACHED_BYTES : BYTES), work = 0, values = 1;
     switch ((samba_stage_kind)stage->kind) {
     case SAMBA_STAGE_TILE:
         for (int32_t i = 0; i < stage->rank; i++)
@@ -148,7 +150,7 @@ static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
     case SAMBA_STAGE_KIND_COUNT:
         break;
     }
-    return (work > seconds ? work : seconds) > SHARED_SECONDS;
+    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? (double)stage->bytes / CROSSING_BYTES : 0);
 }
 
 static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_shared)
