@@ -41,8 +41,7 @@ typedef struct cpu_device {
     const samba_plan *plan;
     samba_prepared *stages;
     uint8_t *shared; /* per stage */
-    char *scratch;
-    size_t scratch_size;
+    samba_host_memory scratch;
     volatile int32_t fault; /* stage + 1 */
 } cpu_device;
 
@@ -87,8 +86,7 @@ static samba_status cpu_open(const samba_device_options *options, samba_device *
 static void cpu_close(samba_device *device)
 {
     cpu_device *cpu = (cpu_device *)device;
-    if (cpu->scratch)
-        samba_free(cpu->context, cpu->scratch, cpu->scratch_size);
+    samba_host_memory_free(&cpu->scratch);
     samba_arena_free(&cpu->arena);
     samba_host_memory_free(&cpu->memory);
     samba_free(cpu->context, cpu, sizeof *cpu);
@@ -186,9 +184,9 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_
 /* The threads come to life here, so that the first run needs no memory for them; each touches its share of the scratch. */
 static void wake_team(const cpu_device *cpu)
 {
-    const size_t part = cpu->scratch_size / (size_t)cpu->threads;
+    const size_t part = cpu->scratch.size / (size_t)cpu->threads;
 #pragma omp parallel num_threads(cpu->threads)
-    memset(cpu->scratch + (size_t)omp_get_thread_num() * part, 0, part);
+    memset(cpu->scratch.data + (size_t)omp_get_thread_num() * part, 0, part);
 }
 
 static samba_status cpu_build(samba_device *device, const samba_plan *plan)
@@ -205,11 +203,8 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
     if (!cpu->stages || !cpu->shared)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(prepare_stages(cpu, &scratch, &any_shared));
-    cpu->scratch_size = (size_t)scratch;
     cpu->base.scratch = scratch;
-    cpu->scratch = samba_alloc(cpu->context, cpu->scratch_size);
-    if (!cpu->scratch)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_host_memory_new(cpu->context, scratch, cpu->threads, &cpu->scratch)); /* large pages: panels of products stand in it */
     if (any_shared)
         wake_team(cpu);
     return SAMBA_OK;
@@ -230,7 +225,7 @@ static void run_together(cpu_device *cpu, const samba_prepared *stage, int threa
         if (phase > 0)
             samba_barrier_wait(&cpu->barrier, team);
         for (int part = thread; part < cpu->threads; part += team)
-            stage->run(stage->state, cpu->scratch, phase, part, cpu->threads);
+            stage->run(stage->state, cpu->scratch.data, phase, part, cpu->threads);
     }
 }
 
@@ -247,7 +242,7 @@ static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count
             if (shared)
                 run_together(cpu, &cpu->stages[i], thread, team);
             else if (thread == 0)
-                run_alone(&cpu->stages[i], cpu->scratch);
+                run_alone(&cpu->stages[i], cpu->scratch.data);
             before = shared ? TOGETHER : ALONE;
         }
     }
