@@ -207,7 +207,7 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
         if (!samba_dtype_is_floating_point(values[s].dtype))
             allowed[s] = t->exact ? 0 : allowed[s]; /* an index may move where what it chooses between does */
         else
-            allowed[s] = rounds ? root * (allowed[s] + 4 * epsilon * greatest) : 0;
+            allowed[s] = rounds ? root * (2 * allowed[s] + 4 * epsilon * greatest) : 0; /* 2: three samples seldom move all one way, as a row's roundings may */
     }
 }
 
