@@ -15,7 +15,10 @@
  * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together: B is [k/2][64][2], A [rows][k];
  * an odd last k is padded with zero. Sums are float all the same.
  *
- * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot. */
+ * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot.
+ *
+ * Threads take units as they come free, so that one held up by another program delays no one; what a unit computes does not
+ * depend on who does. Only an epilogue that collects is dealt in fixed parts, as its partial results are the threads'. */
 #include "kernels/cpu/panel.h"
 #include "kernels/cpu/pairs.h"
 #include <limits.h>
@@ -28,15 +31,18 @@
 enum {
     WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
     STEP = 768,           /* most k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
-    ROWS = 192,           /* most rows of a block: each panel read from far away serves so many */
+    ROWS = 96,            /* most rows of a block: each panel read from far away serves so many */
+    ROW_ROUND = 6,        /* libxsmm takes so many rows at once: blocks of other sizes end in a slower part */
     SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared */
     LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
     PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
-    HOT_PANELS = 8        /* panels between two calls of the epilogue; of a unit where B is a thread's own */
+    OWN_PANELS = 4,       /* of a unit where B is a thread's own: a step of them stays in the second cache */
+    HOT_PANELS = 8        /* between two calls of the epilogue */
 };
 #define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
 #define MOST_PACKED (96 << 20)    /* bytes of packed B */
+#define COUNTER_BYTES 64          /* at the start of shared scratch: the next unit to be taken */
 
 typedef union panel_kernel {
     void (*f32)(const float *b, const float *a, float *c, ...);
@@ -192,15 +198,22 @@ static void pack_shared(const panels *p, char *shared, int64_t part)
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const panels *p = (const panels *)state;
-    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
+    int64_t *next = (int64_t *)scratch, i;
+    char *own = scratch + p->shared_bytes + thread * p->thread_bytes, *packed = scratch + COUNTER_BYTES;
     if (phase == 0) {
+        if (thread == 0)
+            __atomic_store_n(next, 0, __ATOMIC_RELAXED);
         int64_t parts = p->batches * p->steps * (p->share_a ? p->row_blocks : p->panel_count);
-        for (int64_t i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
-            pack_shared(p, scratch, i);
+        for (i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
+            pack_shared(p, packed, i);
+    } else if (phase == 1 && samba_tile_has_collect(p->program)) {
+        samba_tile_begin(p->program, own);
+        for (i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
+            run_unit(p, packed, own, i);
     } else if (phase == 1) {
         samba_tile_begin(p->program, own);
-        for (int64_t i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
-            run_unit(p, scratch, own, i);
+        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
+            run_unit(p, packed, own, i);
     } else if (thread == 0) {
         samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
     }
@@ -297,10 +310,12 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
+    deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->rows = at_most(round_up(p->rows, ROW_ROUND), p->m);
+    p->row_blocks = (p->m + p->rows - 1) / p->rows;
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
-        p->column_units = deal(p->panel_count, HOT_PANELS, deals, &p->unit_panels);
+        p->column_units = deal(p->panel_count, OWN_PANELS, deals, &p->unit_panels);
         p->row_units = deal(p->row_blocks, LONG / ROWS, 1, &p->unit_blocks);
     } else {
         p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : LONG / WIDTH, 1, &p->unit_panels);
@@ -331,7 +346,7 @@ static void lay_out(panels *p)
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
-    p->shared_bytes = p->batches * p->shared_batch_bytes;
+    p->shared_bytes = COUNTER_BYTES + p->batches * p->shared_batch_bytes;
     own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * element(p), 64) : p->a_block_bytes;
     p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
     p->own_pack_at = p->sums_at + round_up(at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4, 64);
@@ -347,15 +362,19 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     *p = (panels){.program = program, .kernels = prepare->kernels, .contract = problem->contract, .half = is_pairs(problem),
                   .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m, .n = problem->n,
                   .k = problem->k};
-    choose_blocks(p, problem);
-    SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
-    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
-    lay_out(p);
+    bool made;
+    do { /* again without pairs should libxsmm have no kernel for a block of them */
+        choose_blocks(p, problem);
+        SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
+        SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
+        lay_out(p);
+        made = !p->half;
 #if defined(__x86_64__)
-    if (prepare->use_libxsmm && !make_kernels(p) && p->half)
-        return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "libxsmm has no bfloat16 block of %lld x %lld x %lld",
-                          (long long)p->rows, (long long)p->sums_ld, (long long)p->step);
+        if (prepare->use_libxsmm)
+            made = make_kernels(p) || !p->half;
 #endif
+        p->half = p->half && made;
+    } while (!made);
     *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
     prepared->phases = 2 + samba_tile_has_collect(program);
     return SAMBA_OK;
