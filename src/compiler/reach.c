@@ -66,7 +66,8 @@ static bool cols_collapse(const samba_group *g, int cols, const int64_t *strides
 {
     int64_t from[SAMBA_MAX_RANK], to = samba_sizes_product(cols, g->domain + g->rank - cols), viewed;
     memcpy(from, strides + g->rank - cols, sizeof(int64_t) * (size_t)cols);
-    return cols <= 1 || samba_shape_view_strides(cols, g->domain + g->rank - cols, from, 1, &to, &viewed);
+    /* a row of no elements would take any strides, and lose where results that are not empty lie */
+    return cols <= 1 || (to != 0 && samba_shape_view_strides(cols, g->domain + g->rank - cols, from, 1, &to, &viewed));
 }
 
 bool samba_group_readable(const samba_fusion *f, const samba_group *g, int cols, samba_ref input, int user_rank, const int8_t *user_dims)
