@@ -19,17 +19,17 @@ bool samba_pairs_are_fast(void)
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
-/* tile[i][k] for rows of any strides, with the zero that an odd last k needs. */
-static void fill_tile(const uint16_t *from, int64_t k_stride, int64_t i_stride, int64_t depth, int64_t rows, uint16_t *tile)
+/* to[i*ld + k] for rows of any strides, with the zero that an odd last k needs. */
+static void copy_rows(const uint16_t *from, int64_t k_stride, int64_t i_stride, int64_t depth, int64_t rows, uint16_t *to, int64_t ld)
 {
     for (int64_t i = 0; i < rows; i++) {
         if (k_stride == 1)
-            memcpy(tile + i * TILE, from + i * i_stride, (size_t)depth * sizeof *tile);
+            memcpy(to + i * ld, from + i * i_stride, (size_t)depth * sizeof *to);
         else
             for (int64_t k = 0; k < depth; k++)
-                tile[i * TILE + k] = from[i * i_stride + k * k_stride];
+                to[i * ld + k] = from[i * i_stride + k * k_stride];
         if (depth & 1)
-            tile[i * TILE + depth] = 0;
+            to[i * ld + depth] = 0;
     }
 }
 
@@ -57,7 +57,7 @@ void samba_pack_pairs(const samba_kernels *kernels, const uint16_t *from, int64_
     for (int64_t k = whole; k < depth; k += TILE)
         for (int64_t j = 0; j < width; j += TILE) {
             int64_t deep = at_most(depth - k, TILE), wide = at_most(width - j, TILE);
-            fill_tile(from + k * k_stride + j * j_stride, k_stride, j_stride, deep, wide, tile);
+            copy_rows(from + k * k_stride + j * j_stride, k_stride, j_stride, deep, wide, tile, TILE);
             kernels->transpose4(to + k * ld + 2 * j, ld, tile, TILE / 2, wide, (deep + 1) / 2);
         }
 }
@@ -67,15 +67,7 @@ void samba_pack_rows_of_pairs(const samba_kernels *kernels, const uint16_t *from
 {
     uint16_t tile[TILE * TILE] __attribute__((aligned(64)));
     if (k_stride == 1 || i_stride != 1) {
-        for (int64_t i = 0; i < rows; i++) {
-            if (k_stride == 1)
-                memcpy(to + i * ld, from + i * i_stride, (size_t)depth * sizeof *to);
-            else
-                for (int64_t k = 0; k < depth; k++)
-                    to[i * ld + k] = from[i * i_stride + k * k_stride];
-            if (depth & 1)
-                to[i * ld + depth] = 0;
-        }
+        copy_rows(from, k_stride, i_stride, depth, rows, to, ld);
         return;
     }
     for (int64_t k = 0; k < depth; k += TILE)
