@@ -92,8 +92,6 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
 
 /* ---- one unit ---- */
 
-static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
-
 typedef struct unit_place {
     int64_t batch, row0, row1, vector0, vector1; /* blocks */
     int64_t row_first, rows, vector_first, cols; /* elements of their sides */
@@ -115,17 +113,6 @@ static unit_place place_unit(const contraction *c, int64_t unit)
     at.vector_first = first.first;
     at.cols = last.first + last.width - first.first;
     return at;
-}
-
-static void batch_offsets(const contraction *c, int64_t batch, int64_t *row, int64_t *vector)
-{
-    *row = *vector = 0;
-    for (int i = c->contract.batch_rank - 1; i >= 0; i--) {
-        int64_t index = batch % c->contract.batch[i];
-        *row += index * c->plan.row.factor.batch[i];
-        *vector += index * c->plan.vector.factor.batch[i];
-        batch /= c->contract.batch[i];
-    }
 }
 
 /* What the packs in a thread's scratch were made of, so that units which share an operand, as the images of a convolution share
@@ -155,10 +142,10 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
     const samba_contract_plan *plan = &c->plan;
     const samba_source *row = &plan->row, *vector = &plan->vector;
     const char *ready[SAMBA_CONTRACT_GROUP];
-    int64_t row_offset, vector_offset;
+    int64_t row_offset = samba_batch_offset(&c->contract, &row->factor, at->batch);
+    int64_t vector_offset = samba_batch_offset(&c->contract, &vector->factor, at->batch);
     if (step0 == step1)
         memset(sums, 0, (size_t)plan->sums_bytes);
-    batch_offsets(c, at->batch, &row_offset, &vector_offset);
     samba_range *needed = c->skip ? (samba_range *)(scratch + c->needed_at) : NULL;
     for (int64_t step = step0; step < step1; step++) {
         samba_box k = samba_split_box(&row->inner, step);

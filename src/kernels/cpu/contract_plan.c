@@ -107,8 +107,6 @@ static int lanes_of(const samba_contract_problem *problem)
     return problem->contract.class_ == SAMBA_F32 ? lanes[problem->kernels->isa] : lanes[problem->kernels->isa] / 2;
 }
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 static void init_source(const samba_contract_problem *problem, bool second, samba_source *source)
 {

@@ -4,6 +4,16 @@
 #include "kernels/cpu/pack.h"
 #include <string.h>
 
+int64_t samba_batch_offset(const samba_contract *contract, const samba_factor *factor, int64_t batch)
+{
+    int64_t offset = 0;
+    for (int i = contract->batch_rank - 1; i >= 0; i--) {
+        offset += batch % contract->batch[i] * factor->batch[i];
+        batch /= contract->batch[i];
+    }
+    return offset;
+}
+
 /* ---- blocks ---- */
 
 void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t target, int64_t round)

@@ -15,6 +15,12 @@
 
 #include "kernels/kernel.h"
 
+static inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static inline int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
+/* From a factor's first element to the first of a batch element, by its flat index. */
+int64_t samba_batch_offset(const samba_contract *contract, const samba_factor *factor, int64_t batch);
+
 typedef struct samba_split {
     int rank, cut;                      /* rank >= 1 */
     int64_t size[SAMBA_CONTRACT_RANK];

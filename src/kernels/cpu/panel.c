@@ -68,8 +68,6 @@ typedef struct panels {
     panel_kernel made[2][2][2][2]; /* [last rows][last panel][last step][first step] */
 } panels;
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 static int64_t element(const panels *p) { return p->half ? 2 : 4; }
 
 /* Elements of k as packed: pairs are whole. */
@@ -78,16 +76,6 @@ static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? r
 static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step, p->k - step * p->step); }
 static int64_t rows_of(const panels *p, int64_t block) { return at_most(p->rows, p->m - block * p->rows); }
 static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
-
-static int64_t batch_offset(const panels *p, const samba_factor *factor, int64_t batch)
-{
-    int64_t offset = 0;
-    for (int i = p->contract.batch_rank - 1; i >= 0; i--) {
-        offset += batch % p->contract.batch[i] * factor->batch[i];
-        batch /= p->contract.batch[i];
-    }
-    return offset;
-}
 
 /* ---- packing ---- */
 
@@ -106,7 +94,7 @@ static int64_t block_place(const panels *p, int64_t block) { return block * p->a
 static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, int64_t panel)
 {
     int64_t depth = depth_of(p, step), width = width_of(p, panel);
-    const char *from = operand_at(&p->b, batch_offset(p, &p->b.factor, batch), panel * WIDTH, step * p->step);
+    const char *from = operand_at(&p->b, samba_batch_offset(&p->contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
     if (p->half)
         samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
                          (uint16_t *)to, width);
@@ -116,7 +104,7 @@ static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, i
 
 static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
 {
-    return operand_at(&p->a, batch_offset(p, &p->a.factor, batch), block * p->rows, step * p->step);
+    return operand_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, batch), block * p->rows, step * p->step);
 }
 
 static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, int64_t block)
