@@ -80,7 +80,7 @@ def mib(x):
 def header(group):
     """Of the table: ms of all, then what is ours unless it says whose. "first" is what the first step took longer than the others."""
     firsts = [f"{SHORT[peer]} first" for peer in PEERS[group] if peer in SHORT]
-    return ["case", "ms", "best", *(LABELS[peer] for peer in PEERS[group]), "ratio", "MFU", "GB/s", "outside", "compile", *firsts, "memory", "plan",
+    return ["case", "ms", "best", *(LABELS[peer] for peer in PEERS[group]), "ratio", "MFU", "GB/s", "outside", "compile", "start", *firsts, "memory", "plan",
             f"{LABELS[PEERS[group][0]]}'s"]
 
 
@@ -91,7 +91,8 @@ def cells(row):
         return [row["case"]] + ["-"] * (len(header(group_of(row))) - 1)
     of = {name: row["peers"].get(name, {}) for name in peers}
     texts = [row["case"], short(row["ms"]), short(row["best_ms"])] + [short(of[name].get("ms")) for name in peers]
-    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"])]
+    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"]),
+              short(row["start_ms"])]
     texts += [short(of[name].get("compile_ms")) for name in peers if name in SHORT]
     return texts + [mib(row["peak_bytes"]), mib(row["plan_bytes"]), mib(of[peers[0]].get("peak_bytes"))]
 
