@@ -19,6 +19,7 @@ samba_isa samba_isa_best(void); /* what this CPU and build have */
 typedef struct samba_pool_plan samba_pool_plan; /* kernels/cpu/pool.h */
 
 typedef struct samba_combined samba_combined;   /* kernels/cpu/tile.h */
+typedef struct samba_updates samba_updates;     /* kernels/cpu/update.h */
 
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where the
  * combination has no meaning. */
@@ -44,6 +45,7 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     double (*total_f64)(const double *a, int64_t n);
     int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */
     const samba_combined *combined;
+    const samba_updates *updates;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
     /* One plane: operands in the stage's order, `result` the last; value and place: room for a row of results (kernels/cpu/pool.h) */
     void (*pool_f32)(const samba_pool_plan *plan, const void *first, const void *second, void *result, void *value, int64_t *place);

@@ -192,6 +192,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .total_f64 = SAMBA_ISA_NAME(samba_total_f64),
     .total_i64 = SAMBA_ISA_NAME(samba_total_i64),
     .combined = &SAMBA_ISA_NAME(samba_combined),
+    .updates = &SAMBA_ISA_NAME(samba_updates),
     .random = SAMBA_ISA_NAME(samba_random),
     .pool_f32 = SAMBA_ISA_NAME(samba_pool_f32),
     .pool_f64 = SAMBA_ISA_NAME(samba_pool_f64),

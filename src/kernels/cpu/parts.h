@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/update.h"
 
 /* DTYPE(name, memory type, register type): the dtypes in the order of samba_dtype */
 #define SAMBA_EACH_DTYPE(DTYPE)                                                                                              \
@@ -54,6 +55,7 @@ void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, const void *fir
                                     int64_t *place);
 void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
 extern const samba_combined SAMBA_ISA_NAME(samba_combined);
+extern const samba_updates SAMBA_ISA_NAME(samba_updates);
 void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64_t n);
 
 #endif

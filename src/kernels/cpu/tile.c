@@ -5,6 +5,7 @@
  *
  * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/update.h"
 
 int64_t samba_tile_thread_scratch(const samba_tile_program *program) { return program->thread_scratch; }
 
@@ -195,9 +196,31 @@ static void run_stage(const void *state, char *scratch, int phase, int thread, i
     }
 }
 
+/* An optimizer's update as one loop, in parts of whole cache lines. */
+static void run_update(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const samba_update *update = state;
+    int64_t lines = (update->count + 15) / 16, first = lines * thread / threads * 16, end = lines * (thread + 1) / threads * 16;
+    (void)scratch, (void)phase;
+    update->run(update, first, (end < update->count ? end : update->count) - first);
+}
+
+static samba_status prepare_update(const samba_prepare *prepare, const samba_update *update, samba_prepared *prepared)
+{
+    samba_update *kept = samba_arena_alloc(prepare->arena, sizeof *kept);
+    if (!kept)
+        return SAMBA_ERROR_MEMORY;
+    *kept = *update;
+    *prepared = (samba_prepared){.run = run_update, .state = kept, .phases = 1};
+    return SAMBA_OK;
+}
+
 samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     const samba_tile_program *program;
+    samba_update update;
+    if (samba_update_init(&update, prepare, stage))
+        return prepare_update(prepare, &update, prepared);
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
     *prepared = (samba_prepared){.run = run_stage, .state = program, .phases = samba_tile_has_collect(program) ? 2 : 1,
                                  .thread_scratch = samba_tile_thread_scratch(program)};

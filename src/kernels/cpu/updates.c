@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops behind update.h, compiled once for each ISA. Products and sums are rounded separately and in the programs' order, so
+ * that no bit differs from what the interpreter gives. */
+#pragma GCC optimize("fp-contract=off")
+#include "kernels/cpu/parts.h"
+
+#include <math.h>
+
+static inline __attribute__((always_inline)) void sgd_of(const samba_update *u, int64_t first, int64_t count, const bool clip, const bool momentum)
+{
+    float *p = u->parameter + first, *m = momentum ? u->mean + first : NULL;
+    const float *g = u->gradient + first;
+    const float factor = clip ? *u->clip : 1, decay = *u->decay, keep = momentum ? *u->keep_mean : 0, rate = *u->rate;
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < count; i++) {
+        float d = (clip ? g[i] * factor : g[i]) + p[i] * decay;
+        if (momentum)
+            m[i] = d = m[i] * keep + d;
+        p[i] = p[i] - d * rate;
+    }
+}
+
+static void sgd(const samba_update *u, int64_t first, int64_t count)
+{
+    if (u->clip && u->mean)
+        sgd_of(u, first, count, true, true);
+    else if (u->clip)
+        sgd_of(u, first, count, true, false);
+    else if (u->mean)
+        sgd_of(u, first, count, false, true);
+    else
+        sgd_of(u, first, count, false, false);
+}
+
+static inline __attribute__((always_inline)) void adamw_of(const samba_update *u, int64_t first, int64_t count, const bool clip)
+{
+    float *p = u->parameter + first, *m = u->mean + first, *v = u->square + first;
+    const float *g = u->gradient + first;
+    const float factor = clip ? *u->clip : 1, decay = *u->decay, share_mean = *u->share_mean, rate = *u->rate;
+    const float keep_square = *u->keep_square, share_square = *u->share_square, scale = *u->scale, eps = *u->eps;
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < count; i++) {
+        float d = clip ? g[i] * factor : g[i];
+        float mean = m[i] + (d - m[i]) * share_mean;
+        float square = v[i] * keep_square + d * d * share_square;
+        m[i] = mean;
+        v[i] = square;
+        p[i] = p[i] * decay - mean / (sqrtf(square) * scale + eps) * rate;
+    }
+}
+
+static void adamw(const samba_update *u, int64_t first, int64_t count)
+{
+    if (u->clip)
+        adamw_of(u, first, count, true);
+    else
+        adamw_of(u, first, count, false);
+}
+
+const samba_updates SAMBA_ISA_NAME(samba_updates) = {sgd, adamw};
