@@ -2,21 +2,27 @@
  *
  * A memory budget: the price of a kept byte (remat.h) is raised until what the plan needs fits. What a price leads to is found by planning:
  * fusion, placement, lowering and memory run on a compiler of their own, which is thrown away. Prices are powers of two in small steps; for
- * each number of segments the lowest that fits is looked for by bisection, and of all that fit the one that repeats least is taken. */
+ * each number of segments the lowest that fits is looked for by bisection, and of all that fit the one that repeats least is taken. What it
+ * leaves of the budget is spent last: the next lower price holds from some node on, and single values are kept that there is room for. */
 #include "compiler/remat.h"
 
 #include <math.h>
+#include <string.h>
 
 #define LOWEST (-96) /* prices are 2^(step / STEPS) */
 #define HIGHEST 384
 #define STEPS 24.0
+#define MOST_GIFTS 32 /* values that are tried to be kept after all */
 
 typedef struct search {
     samba_compiler *compiler;
     samba_remat *remat;
     int64_t budget, least; /* of all that were tried */
     samba_graph *best;
-    double repeated; /* by the best */
+    samba_remat_price price; /* this and the rest: of the best */
+    int64_t bytes;
+    double repeated;
+    uint8_t *again;
 } search;
 
 static samba_status plan(samba_compiler *probe)
@@ -53,14 +59,21 @@ static samba_status try(search *s, const samba_remat_price *price, bool *fits)
     if (*fits && (!s->best || s->remat->repeated < s->repeated)) {
         samba_graph_free(s->best);
         s->best = graph;
+        s->bytes = bytes;
         s->repeated = s->remat->repeated;
+        s->price = *price;
+        memcpy(s->again, s->remat->again, (size_t)s->remat->graph->node_count);
     } else {
         samba_graph_free(graph);
     }
     return status;
 }
 
-static double price_of(int step) { return exp2(step / STEPS); }
+static samba_remat_price price_of(int step, int64_t segments)
+{
+    double price = exp2(step / STEPS);
+    return (samba_remat_price){.memory = price, .late = price, .segments = segments};
+}
 
 static samba_status try_segments(search *s, int64_t segments)
 {
@@ -70,13 +83,15 @@ static samba_status try_segments(search *s, int64_t segments)
     int low = LOWEST, high = HIGHEST; /* high fits, and low need not be tried again */
     for (int i = 0; i < SAMBA_COUNT(highs) && !fits; i++) {
         high = highs[i];
-        SAMBA_TRY(try(s, &(samba_remat_price){price_of(high), segments}, &fits));
+        samba_remat_price price = price_of(high, segments);
+        SAMBA_TRY(try(s, &price, &fits));
     }
     if (!fits)
         return SAMBA_OK;
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        SAMBA_TRY(try(s, &(samba_remat_price){price_of(middle), segments}, &fits));
+        samba_remat_price price = price_of(middle, segments);
+        SAMBA_TRY(try(s, &price, &fits));
         if (fits)
             high = middle;
         else
@@ -85,21 +100,87 @@ static samba_status try_segments(search *s, int64_t segments)
     return SAMBA_OK;
 }
 
+/* Between the best price and the one below it, which does not fit: the lower one for as many nodes as possible, the last ones first. */
+static samba_status find_border(search *s)
+{
+    samba_remat_price price = s->price;
+    int64_t low = 0, high = s->remat->forward_end; /* high fits */
+    price.late = price.memory * exp2(-1 / STEPS);
+    while (high - low > 1) {
+        bool fits;
+        price.border = (low + high) / 2;
+        SAMBA_TRY(try(s, &price, &fits));
+        if (fits)
+            high = price.border;
+        else
+            low = price.border;
+    }
+    return SAMBA_OK;
+}
+
+/* What is left of the budget goes to the dearest values that it has room for, one after the other. */
+static samba_status give_back(search *s, uint8_t *kept)
+{
+    const samba_graph *g = s->remat->graph;
+    uint8_t *tried = kept + g->node_count;
+    s->price.kept = kept;
+    for (int tries = 0; tries < MOST_GIFTS; tries++) {
+        double most = 0;
+        samba_ref dearest = SAMBA_NONE;
+        for (int64_t i = 0; i < s->remat->forward_end; i++) {
+            const samba_node *node = samba_node_at(g, (samba_ref)i);
+            bool alias = s->remat->forward.access[i].base != i;
+            int64_t bytes = samba_sizes_product(node->rank, node->shape) * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
+            if (!s->again[i] || tried[i] || alias || bytes > s->budget - s->bytes || samba_remat_cost(s->remat, &s->price, (samba_ref)i) <= most)
+                continue;
+            most = samba_remat_cost(s->remat, &s->price, (samba_ref)i);
+            dearest = (samba_ref)i;
+        }
+        if (dearest == SAMBA_NONE)
+            break;
+        double before = s->repeated;
+        samba_remat_price price = s->price;
+        bool fits;
+        kept[dearest] = tried[dearest] = 1;
+        SAMBA_TRY(try(s, &price, &fits));
+        kept[dearest] = s->repeated < before;
+    }
+    return SAMBA_OK;
+}
+
+static samba_status find(search *s)
+{
+    bool fits;
+    SAMBA_TRY(try(s, &(samba_remat_price){0}, &fits)); /* nothing to pay for */
+    if (fits)
+        return SAMBA_OK;
+    SAMBA_TRY(try_segments(s, 0));
+    for (int64_t segments = 2; segments / 2 <= s->remat->contractions; segments *= 2)
+        SAMBA_TRY(try_segments(s, segments));
+    if (!s->best)
+        return samba_fail(s->compiler->context, SAMBA_ERROR_ARGUMENT,
+                          "compile: a memory budget of %lld bytes cannot be met: the least found for model '%s' is %lld bytes, parameters, gradients and optimizer state included; "
+                          "give that much, or a smaller batch",
+                          (long long)s->budget, s->compiler->name, (long long)s->least);
+    SAMBA_TRY(find_border(s));
+    size_t size = 2 * (size_t)s->remat->graph->node_count;
+    uint8_t *kept = samba_calloc(s->compiler->context, size);
+    if (!kept)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = give_back(s, kept);
+    samba_free(s->compiler->context, kept, size);
+    return status;
+}
+
 samba_status samba_remat_fit(samba_compiler *c, samba_remat *remat, samba_graph **graph)
 {
     search s = {.compiler = c, .remat = remat, .budget = c->options->memory_budget, .least = INT64_MAX};
-    bool fits;
-    samba_status status = try(&s, &(samba_remat_price){0, 0}, &fits); /* nothing to pay for */
-    if (status == SAMBA_OK && !fits) {
-        status = try_segments(&s, 0);
-        for (int64_t segments = 2; segments / 2 <= remat->contractions && status == SAMBA_OK; segments *= 2)
-            status = try_segments(&s, segments);
-    }
-    if (status == SAMBA_OK && !s.best)
-        status = samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
-                            "compile: a memory budget of %lld bytes cannot be met: the least found for model '%s' is %lld bytes, parameters, gradients and optimizer state included; "
-                            "give that much, or a smaller batch",
-                            (long long)s.budget, c->name, (long long)s.least);
+    size_t size = (size_t)remat->graph->node_count + 1;
+    s.again = samba_alloc(c->context, size);
+    if (!s.again)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = find(&s);
+    samba_free(c->context, s.again, size);
     if (status == SAMBA_OK)
         *graph = s.best;
     else

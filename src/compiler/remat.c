@@ -71,7 +71,8 @@ samba_status samba_remat_begin(samba_remat *r, samba_context *context, const sam
     r->needed = samba_arena_alloc(&r->forward.arena, count);
     r->in_memory = samba_arena_alloc(&r->forward.arena, count);
     r->last_use = samba_arena_alloc(&r->forward.arena, sizeof(int64_t) * count);
-    if (!r->needed || !r->in_memory || !r->last_use) {
+    r->again = samba_arena_alloc(&r->forward.arena, count);
+    if (!r->needed || !r->in_memory || !r->last_use || !r->again) {
         samba_remat_end(r);
         return SAMBA_ERROR_MEMORY;
     }
@@ -105,10 +106,10 @@ static double cost_of_keeping(const samba_remat *r, const samba_remat_price *pri
 {
     const samba_node *node = samba_node_at(r->graph, ref);
     double early = 1 + EARLY * (1 - (double)ref / (double)r->forward_end);
-    return traffic_of_keeping(r, ref) + bytes_of(node) * price->memory * early;
+    return traffic_of_keeping(r, ref) + bytes_of(node) * (ref < price->border ? price->memory : price->late) * early;
 }
 
-static double cost_of_computing(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
+double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref), *inputs[SAMBA_MAX_ARITY] = {0};
     double stored = r->in_memory[ref] ? bytes_of(node) : 0; /* and read again soon: half of that in cache */
@@ -167,12 +168,6 @@ static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *c
     return SAMBA_OK;
 }
 
-/* Does a value reach over a cut? cuts_before[i]: cuts after nodes below i. */
-static bool reaches_over(const samba_remat *r, const int32_t *cuts_before, samba_ref ref)
-{
-    return cuts_before[r->last_use[ref]] > cuts_before[ref];
-}
-
 static samba_status count_cuts(const samba_remat *r, const samba_remat_price *price, int32_t *cuts_before)
 {
     size_t count = (size_t)r->graph->node_count + 1;
@@ -193,7 +188,15 @@ static int64_t capacity(double cost)
     return cost < 0 || cost >= (double)SAMBA_UNCUTTABLE ? SAMBA_UNCUTTABLE : (int64_t)cost;
 }
 
-static samba_status decide(samba_remat *r, const samba_remat_price *price, uint8_t *again)
+/* May the backward compute it again? */
+static bool repeatable(const samba_remat *r, const samba_remat_price *price, const int32_t *cuts_before, samba_ref ref)
+{
+    if (price->memory > 0 && cuts_before[r->last_use[ref]] > cuts_before[ref])
+        return false; /* it reaches over a cut. cuts_before[i]: cuts after nodes below i */
+    return !price->kept || !price->kept[ref];
+}
+
+static samba_status decide(samba_remat *r, const samba_remat_price *price)
 {
     const samba_graph *g = r->graph;
     int32_t count = (int32_t)g->node_count, source = 2 * count, sink = 2 * count + 1;
@@ -207,7 +210,7 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price, uint8
         if (!in_forward(r, ref))
             continue;
         bool alias = is_alias(r, ref);
-        double computing = alias ? 0 : reaches_over(r, cuts_before, ref) && price->memory > 0 ? -1 : cost_of_computing(r, price, ref);
+        double computing = alias ? 0 : repeatable(r, price, cuts_before, ref) ? samba_remat_cost(r, price, ref) : -1;
         samba_network_add(&network, source, 2 * i, capacity(computing));
         samba_network_add(&network, 2 * i, 2 * i + 1, capacity(alias ? -1 : cost_of_keeping(r, price, ref)));
         if (r->needed[i])
@@ -221,9 +224,9 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price, uint8
         status = samba_network_cut(&network, source, sink, sink_side);
     for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
         bool alias = is_alias(r, (samba_ref)i);
-        again[i] = in_forward(r, (samba_ref)i) && (alias ? again[samba_node_at(g, (samba_ref)i)->inputs[0]] : sink_side[2 * i]);
-        if (again[i] && !alias)
-            r->repeated += cost_of_computing(r, price, (samba_ref)i);
+        r->again[i] = in_forward(r, (samba_ref)i) && (alias ? r->again[samba_node_at(g, (samba_ref)i)->inputs[0]] : sink_side[2 * i]);
+        if (r->again[i] && !alias)
+            r->repeated += samba_remat_cost(r, price, (samba_ref)i);
     }
     samba_network_free(&network);
     if (cuts_before)
@@ -287,22 +290,16 @@ static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_re
 samba_status samba_remat_rewrite(samba_remat *r, const samba_remat_price *price, samba_graph **graph)
 {
     size_t count = (size_t)r->graph->node_count + 1;
-    uint8_t *again = samba_calloc(r->context, count);
-    samba_ref *refs = samba_alloc(r->context, 2 * sizeof(samba_ref) * count);
-    samba_status status = again && refs ? SAMBA_OK : SAMBA_ERROR_MEMORY;
     r->repeated = 0;
-    if (status == SAMBA_OK)
-        status = decide(r, price, again);
-    if (status == SAMBA_OK) {
-        copying c = {again, refs, refs + count};
-        for (size_t i = 0; i < count; i++)
-            refs[i] = SAMBA_NONE;
-        status = samba_graph_rewrite(r->graph, rewrite, &c, graph);
-    }
-    if (again)
-        samba_free(r->context, again, count);
-    if (refs)
-        samba_free(r->context, refs, 2 * sizeof(samba_ref) * count);
+    SAMBA_TRY(decide(r, price));
+    samba_ref *refs = samba_alloc(r->context, 2 * sizeof(samba_ref) * count);
+    if (!refs)
+        return SAMBA_ERROR_MEMORY;
+    copying c = {r->again, refs, refs + count};
+    for (size_t i = 0; i < count; i++)
+        refs[i] = SAMBA_NONE;
+    samba_status status = samba_graph_rewrite(r->graph, rewrite, &c, graph);
+    samba_free(r->context, refs, 2 * sizeof(samba_ref) * count);
     return status;
 }
 
@@ -313,7 +310,7 @@ samba_status samba_pass_remat(samba_compiler *c)
     if (c->options->inference)
         return SAMBA_OK;
     SAMBA_TRY(samba_remat_begin(&r, c->context, c->graph));
-    samba_status status = c->options->memory_budget > 0 ? samba_remat_fit(c, &r, &out) : samba_remat_rewrite(&r, &(samba_remat_price){0, 0}, &out);
+    samba_status status = c->options->memory_budget > 0 ? samba_remat_fit(c, &r, &out) : samba_remat_rewrite(&r, &(samba_remat_price){0}, &out);
     samba_remat_end(&r);
     if (status == SAMBA_OK)
         samba_compiler_take_graph(c, out);

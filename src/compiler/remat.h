@@ -7,9 +7,12 @@
 #include "compiler/fuse.h"
 
 typedef struct samba_remat_price {
-    double memory;    /* of a byte that is kept from forward to backward, beside the time its traffic takes; 0: contractions, reductions
-                         and kernels are never repeated */
-    int64_t segments; /* forward is cut into so many, and values that reach over a cut are never computed again; 0: into none */
+    double memory;       /* of a byte that is kept from forward to backward, beside the time its traffic takes; 0: contractions, reductions
+                            and kernels are never repeated */
+    int64_t segments;    /* forward is cut into so many, and values that reach over a cut are never computed again; 0: into none */
+    double late;         /* what a byte costs that nodes from `border` on give: between two prices there are as many choices as borders */
+    int64_t border;
+    const uint8_t *kept; /* per node: never computed again; NULL: none is named */
 } samba_remat_price;
 
 typedef struct samba_remat {
@@ -21,13 +24,16 @@ typedef struct samba_remat {
     int64_t *last_use;     /* per node of FWD that has memory or a register: the last node of FWD that reads it, itself at least */
     int64_t contractions;  /* of FWD */
     int64_t forward_end;   /* behind the last node of FWD */
-    double repeated;       /* what the last rewriting computes again, in the units of prices */
+    uint8_t *again;        /* per node, of FWD: the last rewriting computes it again */
+    double repeated;       /* what that takes, in the units of prices */
 } samba_remat;
 
 samba_status samba_remat_begin(samba_remat *remat, samba_context *context, const samba_graph *graph);
 void samba_remat_end(samba_remat *remat);
 /* A new graph, in which BCKWD computes again what that makes cheaper. */
 samba_status samba_remat_rewrite(samba_remat *remat, const samba_remat_price *price, samba_graph **graph);
+/* What computing a value again takes, in the same units. */
+double samba_remat_cost(const samba_remat *remat, const samba_remat_price *price, samba_ref ref);
 
 /* budget.c: the graph that fits options->memory_budget with the least repeated work. */
 samba_status samba_remat_fit(samba_compiler *compiler, samba_remat *remat, samba_graph **graph);

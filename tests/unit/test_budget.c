@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
+#include "pef/plan.h"
 #include "training.h"
 
 #define DIMS(...) (const int[]){__VA_ARGS__}
@@ -50,51 +51,56 @@ static void lenet(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(h, "fc3", 10), samba_input(g, "label")));
 }
 
-enum { LAYERS = 6, BATCH = 4, TIME = 32, WIDTH = 48, HEADS = 4, WORDS = 90 };
+typedef struct sizes {
+    int64_t layers, batch, time, width, heads, words;
+    double dropout;
+} sizes;
+static const sizes little = {6, 4, 32, 48, 4, 90, 0.1}, published = {12, 4, 256, 768, 12, 50257, 0}, wide = {1, 1, 1024, 48, 4, 90, 0.1};
 
-static samba_value block(samba_graph *g, samba_value x)
+static samba_value block(samba_value x, const sizes *s)
 {
-    samba_value part[3], head[3], qkv = samba_linear(samba_layer_norm(x, "ln1"), "qkv", 3 * WIDTH);
-    samba_split(qkv, WIDTH, -1, 3, part);
+    samba_value part[3], head[3], qkv = samba_linear(samba_layer_norm(x, "ln1"), "qkv", 3 * s->width);
+    samba_split(qkv, s->width, -1, 3, part);
     for (int i = 0; i < 3; i++)
-        head[i] = samba_permute(samba_reshape(part[i], 4, SHAPE(BATCH, TIME, HEADS, WIDTH / HEADS)), DIMS(0, 2, 1, 3));
+        head[i] = samba_permute(samba_reshape(part[i], 4, SHAPE(s->batch, s->time, s->heads, s->width / s->heads)), DIMS(0, 2, 1, 3));
     samba_attention_options options = samba_attention_defaults();
     options.is_causal = true;
     samba_value y = samba_permute(samba_scaled_dot_product_attention(head[0], head[1], head[2], &options), DIMS(0, 2, 1, 3));
-    x = samba_add(x, samba_dropout(samba_linear(samba_reshape(y, 3, SHAPE(BATCH, TIME, WIDTH)), "proj", WIDTH), "drop", 0.1));
-    (void)g;
-    return samba_add(x, samba_linear(samba_gelu(samba_linear(samba_layer_norm(x, "ln2"), "fc", 4 * WIDTH)), "out", WIDTH));
+    y = samba_linear(samba_reshape(y, 3, SHAPE(s->batch, s->time, s->width)), "proj", s->width);
+    x = samba_add(x, s->dropout > 0 ? samba_dropout(y, "drop", s->dropout) : y);
+    return samba_add(x, samba_linear(samba_gelu(samba_linear(samba_layer_norm(x, "ln2"), "fc", 4 * s->width)), "out", s->width));
 }
 
 static void gpt(samba_graph *g, const void *options)
 {
-    (void)options;
-    samba_value x = samba_embedding(samba_input(g, "x"), "wte", WORDS, WIDTH), wte = parameter(g, "wte.weight", 2, SHAPE(WORDS, WIDTH));
-    x = samba_add(x, parameter(g, "wpe.weight", 2, SHAPE(TIME, WIDTH)));
+    const sizes *s = options;
+    samba_value x = samba_embedding(samba_input(g, "x"), "wte", s->words, s->width), wte = parameter(g, "wte.weight", 2, SHAPE(s->words, s->width));
+    x = samba_add(x, parameter(g, "wpe.weight", 2, SHAPE(s->time, s->width)));
     char name[16];
-    for (int i = 0; i < LAYERS; i++) {
+    for (int i = 0; i < s->layers; i++) {
         snprintf(name, sizeof name, "h%d", i);
         samba_scope_push(g, name);
-        x = block(g, x);
+        x = block(x, s);
         samba_scope_pop(g);
     }
-    samba_value rows = samba_reshape(samba_layer_norm(x, "ln"), 2, SHAPE(BATCH * TIME, WIDTH));
-    samba_loss(g, "loss", samba_cross_entropy(samba_matmul(rows, samba_transpose(wte, 0, 1)), samba_reshape(samba_input(g, "label"), 1, SHAPE(BATCH * TIME))));
+    samba_value rows = samba_reshape(samba_layer_norm(x, "ln"), 2, SHAPE(s->batch * s->time, s->width));
+    samba_loss(g, "loss", samba_cross_entropy(samba_matmul(rows, samba_transpose(wte, 0, 1)), samba_reshape(samba_input(g, "label"), 1, SHAPE(s->batch * s->time))));
 }
 
 typedef struct budget_case {
     const char *name;
     samba_model model;
+    const void *settings;
     samba_dtype dtype; /* of x */
     int rank, label_rank;
     int64_t shape[4], label[2], classes;
     double least; /* share of the activations that can be saved, at least */
 } budget_case;
 static const budget_case cases[] = {
-    {"mlp", mlp, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.3},
-    {"resffn", resffn, SAMBA_FLOAT32, 2, 1, {64, 100}, {64}, 10, 0.1},
-    {"lenet", lenet, SAMBA_FLOAT32, 4, 1, {16, 1, 28, 28}, {16}, 10, 0},
-    {"gpt", gpt, SAMBA_INT64, 2, 2, {BATCH, TIME}, {BATCH, TIME}, WORDS, 0.5},
+    {"mlp", mlp, NULL, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.3},
+    {"resffn", resffn, NULL, SAMBA_FLOAT32, 2, 1, {64, 100}, {64}, 10, 0.1},
+    {"lenet", lenet, NULL, SAMBA_FLOAT32, 4, 1, {16, 1, 28, 28}, {16}, 10, 0},
+    {"gpt", gpt, &little, SAMBA_INT64, 2, 2, {4, 32}, {4, 32}, 90, 0.5},
 };
 
 static int64_t size_of(const samba_session *session, int64_t *activations)
@@ -124,7 +130,7 @@ static void fits_and_trains(void **state)
     samba_tensor *inputs[] = {x, label};
     samba_optimizer adamw = samba_adamw(1e-3);
     adamw.max_grad_norm = 1;
-    samba_compile_options o = compile_of(c->name, c->model, NULL, 2, inputs);
+    samba_compile_options o = compile_of(c->name, c->model, c->settings, 2, inputs);
     o.optimizers = &adamw;
     o.optimizer_count = 1;
     samba_session *plain = compile_and_open(&o, 2, 7);
@@ -137,8 +143,8 @@ static void fits_and_trains(void **state)
         print_message("%s: %lld bytes with %lld of activations, budget %lld: %lld bytes\n", c->name, (long long)total, (long long)activations,
                       (long long)o.memory_budget, (long long)given);
         assert_true(given <= o.memory_budget);
-        if (strcmp(c->name, "gpt") == 0) /* with many values to choose from it comes near */
-            assert_true((double)given > 0.95 * (double)o.memory_budget);
+        if (strcmp(c->name, "gpt") == 0) /* with many values to choose from it comes near, and repeats no more than it must */
+            assert_true((double)(o.memory_budget - given) <= 0.03 * (double)(o.memory_budget - (total - activations)));
         train(session, inputs, 3);
         assert_same_bits(plain, session, COMPUTED);
         samba_session_free(session);
@@ -155,6 +161,62 @@ static void fits_and_trains(void **state)
     samba_session_free(plain);
     samba_tensor_free(x);
     samba_tensor_free(label);
+}
+
+static samba_memory_info compile_gpt(const sizes *s, bool inference, int64_t budget, samba_plan *plan)
+{
+    samba_tensor *inputs[2];
+    char path[512];
+    for (int i = 0; i < 2; i++)
+        need(samba_tensor_empty(context, i ? "label" : "x", SAMBA_INT64, 2, SHAPE(s->batch, s->time), &inputs[i]));
+    samba_optimizer adamw = samba_adamw(1e-3);
+    adamw.max_grad_norm = 1;
+    samba_compile_options o = compile_of("sized", gpt, s, 2, inputs);
+    o.optimizers = &adamw;
+    o.optimizer_count = inference ? 0 : 1;
+    o.inference = inference;
+    o.memory_budget = budget;
+    need(samba_compile(context, &o, path, sizeof path));
+    samba_plan_init(plan, context);
+    need(samba_pef_read(context, path, plan));
+    for (int i = 0; i < 2; i++)
+        samba_tensor_free(inputs[i]);
+    return plan->memory;
+}
+
+/* The published GPT-2, 70 % of what its activations take: met within 3 %. */
+static void published_gpt(void **state)
+{
+    (void)state;
+    samba_plan plan;
+    samba_memory_info all = compile_gpt(&published, false, 0, &plan);
+    samba_plan_free(&plan);
+    int64_t saved = all.activations * 3 / 10, allowed = all.activations - saved;
+    samba_memory_info now = compile_gpt(&published, false, all.total - saved, &plan);
+    samba_plan_free(&plan);
+    print_message("GPT-2 124M: activations %lld bytes, allowed %lld, taken %lld\n", (long long)all.activations, (long long)allowed, (long long)now.activations);
+    assert_true(now.activations <= allowed && (double)now.activations >= 0.97 * (double)allowed);
+}
+
+/* With 1024 tokens nothing of 1024 x 1024 has memory, not even a byte an element for the mask of dropout. */
+static void no_scores(void **state)
+{
+    (void)state;
+    for (int inference = 0; inference < 2; inference++) {
+        samba_plan plan;
+        compile_gpt(&wide, inference, 0, &plan);
+        assert_true(plan.buffer_count > 10);
+        for (int32_t b = 0; b < plan.buffer_count; b++)
+            assert_true(plan.buffers[b].bytes < wide.time * wide.time);
+        char path[128];
+        snprintf(path, sizeof path, "%s/sized/sized.pef", folder);
+        samba_session *session = open_session(path, 2, 7);
+        samba_memory_info memory;
+        need(samba_session_memory(session, &memory));
+        assert_true(memory.scratch < 2 * wide.time * wide.time); /* two threads' own */
+        samba_session_free(session);
+        samba_plan_free(&plan);
+    }
 }
 
 static void refused(void **state)
@@ -214,12 +276,14 @@ static void no_memory(void **state)
 int main(void)
 {
     enum { COUNT = sizeof cases / sizeof cases[0] };
-    struct CMUnitTest tests[COUNT + 2];
+    struct CMUnitTest tests[COUNT + 4];
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){cases[i].name, fits_and_trains, NULL, NULL, (void *)(uintptr_t)&cases[i]};
     tests[COUNT] = (struct CMUnitTest){"refused", refused, NULL, NULL, NULL};
     tests[COUNT + 1] = (struct CMUnitTest){"no memory", no_memory, NULL, NULL, NULL};
+    tests[COUNT + 2] = (struct CMUnitTest){"GPT-2 124M", published_gpt, NULL, NULL, NULL};
+    tests[COUNT + 3] = (struct CMUnitTest){"no matrix of scores", no_scores, NULL, NULL, NULL};
     if (!training_begin())
         return 1;
-    return training_end(_cmocka_run_group_tests("memory budgets", tests, COUNT + 2, NULL, NULL));
+    return training_end(_cmocka_run_group_tests("memory budgets", tests, COUNT + 4, NULL, NULL));
 }
