@@ -38,7 +38,8 @@ enum {
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
     PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
     OWN_PANELS = 4,       /* of a unit where B is a thread's own: a step of them stays in the second cache */
-    HOT_PANELS = 8        /* between two calls of the epilogue */
+    HOT_PANELS = 8,       /* between two calls of the epilogue */
+    HEIGHTS = 3           /* of blocks: the most, a round of rows less, the last block's */
 };
 #define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
 #define MOST_PACKED (96 << 20)    /* bytes of packed B */
@@ -65,7 +66,7 @@ typedef struct panels {
     int64_t row_ld;    /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes; /* packed, of full steps */
     int64_t shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
-    panel_kernel made[2][2][2][2]; /* [last rows][last panel][last step][first step] */
+    panel_kernel made[HEIGHTS][2][2][2]; /* [height of the block][last panel][last step][first step] */
 } panels;
 
 static int64_t element(const panels *p) { return p->half ? 2 : 4; }
@@ -74,7 +75,12 @@ static int64_t element(const panels *p) { return p->half ? 2 : 4; }
 static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? round_up(depth, 2) : depth; }
 
 static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step, p->k - step * p->step); }
-static int64_t rows_of(const panels *p, int64_t block) { return at_most(p->rows, p->m - block * p->rows); }
+/* Rounds of rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
+static int64_t row_of(const panels *p, int64_t block)
+{
+    return at_most((p->m + ROW_ROUND - 1) / ROW_ROUND * block / p->row_blocks * ROW_ROUND, p->m);
+}
+static int64_t rows_of(const panels *p, int64_t block) { return row_of(p, block + 1) - row_of(p, block); }
 static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
 
 /* ---- packing ---- */
@@ -104,7 +110,7 @@ static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, i
 
 static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
 {
-    return operand_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, batch), block * p->rows, step * p->step);
+    return operand_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, batch), row_of(p, block), step * p->step);
 }
 
 static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, int64_t block)
@@ -122,11 +128,14 @@ static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, in
 
 /* ---- multiplying ---- */
 
-static void multiply(const panels *p, const char *rows, int64_t block, const char *panel, int64_t panel_index, int64_t step,
+/* Which of the HEIGHTS it is. */
+static int height_of(const panels *p, int64_t rows) { return rows == p->rows ? 0 : rows == p->rows - ROW_ROUND ? 1 : 2; }
+
+static void multiply(const panels *p, const char *rows, int64_t height, const char *panel, int64_t panel_index, int64_t step,
                      float *sums)
 {
-    int64_t height = rows_of(p, block), width = width_of(p, panel_index), depth = depth_of(p, step);
-    panel_kernel kernel = p->made[height < p->rows][width < WIDTH][depth < p->step][step == 0];
+    int64_t width = width_of(p, panel_index), depth = depth_of(p, step);
+    panel_kernel kernel = p->made[height_of(p, height)][width < WIDTH][depth < p->step][step == 0];
     if (p->half)
         kernel.bf16((const uint16_t *)panel, (const uint16_t *)rows, sums);
     else if (kernel.f32)
@@ -152,7 +161,7 @@ static void run_unit(const panels *p, const char *shared, char *own, int64_t uni
         for (int64_t j = j0; j < j1 && p->share_a; j++)
             pack_panel(p, mine + panel_place(p, step, j - j0), batch, step, j);
         for (int64_t i = i0; i < i1; i++) {
-            int64_t row0 = batch * p->m + i * p->rows;
+            int64_t row0 = batch * p->m + row_of(p, i), height = rows_of(p, i);
             float *row_sums = sums + (i - i0) * p->rows * p->sums_ld;
             const char *block = p->a_in_place ? rows_at(p, batch, step, i) : p->share_a ? a + block_place(p, i) : mine;
             if (!p->share_a && !p->a_in_place)
@@ -160,9 +169,9 @@ static void run_unit(const panels *p, const char *shared, char *own, int64_t uni
             for (int64_t j = j0, until; j < j1; j = until) {
                 until = last && !p->whole_rows ? at_most(j + p->hot_panels, j1) : j1;
                 for (int64_t l = j; l < until; l++)
-                    multiply(p, block, i, b + panel_place(p, step, l), l, step, row_sums + (l - j0) * WIDTH);
+                    multiply(p, block, height, b + panel_place(p, step, l), l, step, row_sums + (l - j0) * WIDTH);
                 if (last)
-                    samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, at_most(until * WIDTH, p->n) - j * WIDTH,
+                    samba_tile_region(p->program, own, row0, height, j * WIDTH, at_most(until * WIDTH, p->n) - j * WIDTH,
                                       row_sums + (j - j0) * WIDTH, p->sums_ld);
             }
         }
@@ -248,12 +257,15 @@ static panel_kernel make_kernel(const panels *p, int64_t rows, int64_t width, in
 
 static bool make_kernels(panels *p)
 {
-    int64_t rows[2] = {p->rows, rows_of(p, p->row_blocks - 1)}, width[2] = {at_most(WIDTH, p->n), width_of(p, p->panel_count - 1)};
+    int64_t rows[HEIGHTS] = {p->rows, p->rows - ROW_ROUND, rows_of(p, p->row_blocks - 1)};
+    int64_t width[2] = {at_most(WIDTH, p->n), width_of(p, p->panel_count - 1)};
     int64_t depth[2] = {p->step, depth_of(p, p->steps - 1)};
     bool all = true;
-    for (int i = 0; i < 16; i++) {
-        panel_kernel kernel = make_kernel(p, rows[i >> 3 & 1], width[i >> 2 & 1], depth[i >> 1 & 1], i & 1);
-        p->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1] = kernel;
+    for (int i = 0; i < 8 * HEIGHTS; i++) {
+        if (rows[i >> 3] < 1)
+            continue;
+        panel_kernel kernel = make_kernel(p, rows[i >> 3], width[i >> 2 & 1], depth[i >> 1 & 1], i & 1);
+        p->made[i >> 3][i >> 2 & 1][i >> 1 & 1][i & 1] = kernel;
         all = all && kernel.f32;
     }
     return all;
@@ -298,9 +310,9 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
     p->rows = at_most(round_up(p->rows, ROW_ROUND), p->m);
-    p->row_blocks = (p->m + p->rows - 1) / p->rows;
+    p->row_blocks = at_most(p->row_blocks, (p->m + ROW_ROUND - 1) / ROW_ROUND);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
         p->column_units = deal(p->panel_count, OWN_PANELS, deals, &p->unit_panels);
