@@ -454,6 +454,16 @@ static void test_convolutions(void **state)
          .dilation = {1, 1}},
         {.images = 1, .groups = 1, .out = 70, .in = 40, .h = 12, .w = 40, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
          .dilation = {1, 1}},
+        /* input gradients that are folded: channels in blocks; groups; a row in parts; images side by side, with one left over;
+         * more channels than one step takes */
+        {.images = 1, .groups = 1, .out = 48, .in = 23, .h = 33, .w = 30, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 3, .groups = 2, .out = 24, .in = 7, .h = 19, .w = 20, .kernel = {2, 1}, .stride = {2, 3}, .dilation = {1, 1}},
+        {.images = 1, .groups = 1, .out = 20, .in = 3, .h = 1, .w = 3001, .kernel = {1, 5}, .stride = {1, 2}, .padding = {0, 3},
+         .dilation = {1, 2}},
+        {.images = 11, .groups = 1, .out = 40, .in = 5, .h = 9, .w = 8, .kernel = {4, 4}, .stride = {1, 1}, .dilation = {1, 1}},
+        {.images = 2, .groups = 1, .out = 800, .in = 2, .h = 6, .w = 5, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+         .dilation = {1, 1}},
     };
     srand(3);
     for (int i = 0; i < SAMBA_COUNT(cases); i++)

@@ -25,6 +25,7 @@ static const int rows_of[MAX_VECTORS + 1] = {0, 8, 5};
 #define DOT_ROWS 4
 #define DOT_COLS 2
 #endif
+#define FOLD_CHANNELS 4
 
 #if defined(__AVX512F__)
 /* 16 x 16 by shuffles within 128 bits, then of 128 bits: each takes one instruction, where choosing from two vectors takes two. */
@@ -118,4 +119,75 @@ static void finish(const float *sums, int64_t ld, const float *bias, int64_t bia
         finish_rows(sums, ld, sums, 0, 0, false, relu, result, pitch, rows, cols);
 }
 
-const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish};
+/* sum, and in the lanes named p's elements added */
+INLINE floats add_lanes(floats sum, const float *p, uint32_t lanes)
+{
+#if defined(__AVX512F__)
+    return (floats)_mm512_mask_add_ps((__m512)sum, (__mmask16)lanes, (__m512)sum, _mm512_maskz_loadu_ps((__mmask16)lanes, p));
+#elif defined(__AVX2__)
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i on = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit);
+    return sum + (floats)_mm256_maskload_ps(p, on); /* elsewhere 0 */
+#else
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        if (lanes >> i & 1)
+            sum[i] += p[i];
+    return sum;
+#endif
+}
+
+INLINE void add_apart(float *d, int64_t step, int lanes, floats v)
+{
+    float part[VECTOR_BYTES / 4];
+    store_f32(part, v);
+    for (int i = 0; i < lanes; i++)
+        d[i * step] += part[i];
+}
+
+/* Some channels at once: they share the places. */
+INLINE void fold_channels(const int channels, const samba_fold_block *block, const float *products, int64_t pitch, float *image,
+                          int64_t image_pitch)
+{
+    int64_t step = block->step;
+    for (int64_t y = block->row_begin; y < block->row_end; y++) {
+        const int64_t *place = block->places + block->first[y - block->row_begin];
+        const int64_t *end = block->places + block->first[y - block->row_begin + 1];
+        for (int64_t i = 0; i < block->piece_count && place < end; i++) {
+            const samba_fold_piece *piece = &block->pieces[i];
+            const samba_fold_addend *last = block->addends + piece->end;
+            float *d = image + y * block->width + piece->at;
+            floats sums[FOLD_CHANNELS];
+            UNROLL for (int c = 0; c < channels; c++)
+                sums[c] = (floats){0};
+            for (const int64_t *from = place; from < end; from++)
+                for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
+                    UNROLL for (int c = 0; c < channels; c++)
+                        sums[c] = add_lanes(sums[c], products + *from + a->place + c * pitch, a->lanes);
+            UNROLL for (int c = 0; c < channels; c++, d += image_pitch)
+                if (step == 1)
+                    store_part_f32(d, piece->lanes, load_part_f32(d, piece->lanes) + sums[c]);
+                else
+                    add_apart(d, step, piece->lanes, sums[c]);
+        }
+    }
+}
+
+static void fold(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
+                 int64_t channels)
+{
+    int64_t parts = (channels + FOLD_CHANNELS - 1) / FOLD_CHANNELS, c = 0;
+    for (int64_t part = 1; part <= parts; part++) {
+        int64_t end = part * channels / parts;
+        const float *from = products + c * pitch;
+        float *to = image + c * image_pitch;
+        switch (end - c) {
+        case 1: fold_channels(1, block, from, pitch, to, image_pitch); break;
+        case 2: fold_channels(2, block, from, pitch, to, image_pitch); break;
+        case 3: fold_channels(3, block, from, pitch, to, image_pitch); break;
+        case 4: fold_channels(4, block, from, pitch, to, image_pitch); break;
+        }
+        c = end;
+    }
+}
+
+const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold};

@@ -6,7 +6,8 @@
  * offsets: rows lie anywhere, columns contiguous by runs, at any place for each k, so a convolution reads its image without a
  * copy of its windows.
  * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in).
- * finish: the commonest end of a product, finish.h. */
+ * finish: the commonest end of a product, finish.h.
+ * fold: rows of products, one for each place of a window, added up where the window put them (fold.c). */
 #ifndef SAMBA_CPU_BLOCKS_H
 #define SAMBA_CPU_BLOCKS_H
 
@@ -15,6 +16,25 @@
 typedef struct samba_range {
     int64_t begin, end;
 } samba_range;
+
+/* How a block of products is folded, by rows of the image: places[first[y]] .. places[first[y + 1]] are where products of row y
+ * begin, one for each row of the window that reaches it. A piece is up to a vector of elements of the row, `step` apart, with the
+ * addends of the window's columns that reach them. */
+typedef struct samba_fold_addend {
+    int64_t place;   /* from a place of the row; what the first lane adds */
+    uint32_t lanes;  /* bit i: lane i adds */
+} samba_fold_addend;
+typedef struct samba_fold_piece {
+    int64_t at;
+    int32_t lanes, begin, end; /* addends */
+} samba_fold_piece;
+typedef struct samba_fold_block {
+    int64_t row_begin, row_end, width, step; /* rows of the image that it reaches; elements of one */
+    const int64_t *first, *places;           /* first: from row_begin on */
+    const samba_fold_piece *pieces;
+    const samba_fold_addend *addends;
+    int64_t piece_count;
+} samba_fold_block;
 
 typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
     /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run`;
@@ -29,8 +49,12 @@ typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and le
      * where wanted, keeping NaN */
     void (*finish)(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
                    int64_t pitch, int64_t rows, int64_t cols);
+    /* image[c*image_pitch + ...] += products[c*pitch + ...] */
+    void (*fold)(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
+                 int64_t channels);
 } samba_blocks;
 extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;
+const samba_blocks *samba_blocks_for(samba_isa isa); /* isa.c */
 
 #ifdef SAMBA_ISA
 #include "kernels/cpu/isa.h"

@@ -3,12 +3,14 @@
  * Contractions: one road for linear, matmul, batched matmul and convolution with both its gradients. contract_plan.c has chosen
  * the blocks; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
  * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
- * they are hot and does all that is stored. Nothing but scratch is written here.
+ * they are hot and does all that is stored. Nothing but scratch is written here. Large products go to panel.c, input gradients
+ * of convolutions to fold.c where that is cheaper.
  *
  * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
  * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
 #include "kernels/cpu/contract_plan.h"
 #include "kernels/cpu/finish.h"
+#include "kernels/cpu/fold.h"
 #include "kernels/cpu/panel.h"
 #include "kernels/cpu/skip.h"
 #include <limits.h>
@@ -329,18 +331,6 @@ static void make_kernels(contraction *c)
 }
 #endif
 
-static const samba_blocks *blocks_for(samba_isa isa)
-{
-#if defined(__x86_64__)
-    if (isa == SAMBA_ISA_AVX512)
-        return &samba_blocks_avx512;
-    if (isa == SAMBA_ISA_AVX2)
-        return &samba_blocks_avx2;
-#endif
-    (void)isa;
-    return &samba_blocks_generic;
-}
-
 static samba_status even_table(samba_arena *arena, int64_t count, int64_t step, const int64_t **table)
 {
     int64_t *places = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
@@ -441,7 +431,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     problem.n = product(contract->n_rank, contract->n);
     problem.k = product(contract->k_rank, contract->k);
     c->kernels = prepare->kernels;
-    c->blocks = blocks_for(prepare->kernels->isa);
+    c->blocks = samba_blocks_for(prepare->kernels->isa);
     samba_finish_init(&c->finish, prepare, stage, c->blocks);
     c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem.m;
@@ -457,6 +447,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         if (samba_panel_suits(&problem))
             return samba_prepare_panel(prepare, &problem, c->program, prepared);
         samba_contract_choose(&problem, &c->plan);
+        double folded = samba_fold_cost(&problem);
+        if (folded >= 0 && folded < c->plan.cost)
+            return samba_prepare_fold(prepare, stage, &problem, c->program, prepared);
         c->contract = *contract;
         SAMBA_TRY(make_tables(c, prepare->arena));
 #if defined(__x86_64__)

@@ -2,7 +2,7 @@
  *
  * Which instruction sets this build has and this CPU runs. A table stands for all that its flags in meson.build allow the
  * compiler, so each of them is asked for. */
-#include "kernels/kernel.h"
+#include "kernels/cpu/blocks.h"
 
 const char *const samba_isa_names[SAMBA_ISA_COUNT] = {"generic", "avx2", "avx512"};
 
@@ -22,6 +22,17 @@ const samba_kernels *samba_kernels_for(samba_isa isa)
         return NULL;
 #endif
     default: return NULL;
+    }
+}
+
+const samba_blocks *samba_blocks_for(samba_isa isa)
+{
+    switch (isa) {
+#if defined(__x86_64__)
+    case SAMBA_ISA_AVX2: return &samba_blocks_avx2;
+    case SAMBA_ISA_AVX512: return &samba_blocks_avx512;
+#endif
+    default: return &samba_blocks_generic;
     }
 }
 
