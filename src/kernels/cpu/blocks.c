@@ -190,4 +190,5 @@ static void fold(const samba_fold_block *block, const float *products, int64_t p
     }
 }
 
-const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold};
+const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold,
+                                                    SAMBA_ISA_NAME(samba_dense_block)};

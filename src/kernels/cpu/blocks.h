@@ -7,10 +7,12 @@
  * copy of its windows.
  * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in).
  * finish: the commonest end of a product, finish.h.
- * fold: rows of products, one for each place of a window, added up where the window put them (fold.c). */
+ * fold: rows of products, one for each place of a window, added up where the window put them (fold.c).
+ * dense: large products by panels, dense.h. */
 #ifndef SAMBA_CPU_BLOCKS_H
 #define SAMBA_CPU_BLOCKS_H
 
+#include "kernels/cpu/dense.h"
 #include "kernels/kernel.h"
 
 typedef struct samba_range {
@@ -52,6 +54,7 @@ typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and le
     /* image[c*image_pitch + ...] += products[c*pitch + ...] */
     void (*fold)(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
                  int64_t channels);
+    void (*dense)(const samba_dense *block, samba_fetch *fetch);
 } samba_blocks;
 extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;
 const samba_blocks *samba_blocks_for(samba_isa isa); /* isa.c */
@@ -62,6 +65,7 @@ void SAMBA_ISA_NAME(samba_block_f32)(const float *a, int64_t lda, int64_t ska, c
                                      int64_t mr, int64_t nr, int64_t k, bool first);
 void SAMBA_ISA_NAME(samba_block_f64)(const double *a, int64_t lda, int64_t ska, const double *b, int64_t ldb, double *c,
                                      int64_t ldc, int64_t mr, int64_t nr, int64_t k, bool first);
+void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch);
 void SAMBA_ISA_NAME(samba_transpose4)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
 void SAMBA_ISA_NAME(samba_transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
 #endif

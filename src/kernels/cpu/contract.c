@@ -445,7 +445,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         }
         samba_contract_simplify(contract);
         if (samba_panel_suits(&problem))
-            return samba_prepare_panel(prepare, &problem, c->program, prepared);
+            return samba_prepare_panel(prepare, &problem, c->program, &c->finish, c->blocks, prepared);
         samba_contract_choose(&problem, &c->plan);
         double folded = samba_fold_cost(&problem);
         if (folded >= 0 && folded < c->plan.cost)

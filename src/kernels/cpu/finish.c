@@ -65,17 +65,40 @@ void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const
     finish->used = true;
 }
 
+bool samba_finish_is_even(const samba_finish *finish)
+{
+    int row = finish->rank - 2;
+    int64_t rows = 1;
+    for (int i = row; i >= 0; i--) {
+        if (finish->sizes[i] == 1)
+            continue;
+        if (finish->result_strides[i] != rows * finish->result_strides[row] || finish->bias_strides[i] != rows * finish->bias_strides[row])
+            return false;
+        rows *= finish->sizes[i];
+    }
+    return row >= 0;
+}
+
+void samba_finish_at(const samba_finish *finish, int64_t row0, int64_t col0, float **result, const float **bias)
+{
+    int last = finish->rank - 1;
+    int64_t to = col0, from = col0 * finish->bias_strides[last];
+    for (int i = last - 1; i >= 0; i--) {
+        to += row0 % finish->sizes[i] * finish->result_strides[i];
+        from += row0 % finish->sizes[i] * finish->bias_strides[i];
+        row0 /= finish->sizes[i];
+    }
+    *result = (float *)finish->result + to;
+    *bias = finish->bias ? (const float *)finish->bias + from : NULL;
+}
+
 void samba_finish_region(const samba_finish *finish, int64_t row0, int64_t rows, int64_t col0, int64_t cols, const void *sums,
                          int64_t ld)
 {
     int last = finish->rank - 1, row = last - 1;
-    int64_t result = col0, bias = col0 * finish->bias_strides[last];
-    for (int i = row; i >= 0; i--) {
-        result += row0 % finish->sizes[i] * finish->result_strides[i];
-        bias += row0 % finish->sizes[i] * finish->bias_strides[i];
-        row0 /= finish->sizes[i];
-    }
-    finish->run((const float *)sums, ld, finish->bias ? (const float *)finish->bias + bias : NULL, finish->bias_strides[row],
-                finish->bias_strides[last], finish->relu, (float *)finish->result + result, finish->result_strides[row], rows,
-                cols);
+    float *result;
+    const float *bias;
+    samba_finish_at(finish, row0, col0, &result, &bias);
+    finish->run((const float *)sums, ld, bias, finish->bias_strides[row], finish->bias_strides[last], finish->relu, result,
+                finish->result_strides[row], rows, cols);
 }

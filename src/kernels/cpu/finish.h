@@ -20,6 +20,10 @@ typedef struct samba_finish {
 } samba_finish;
 
 void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage, const samba_blocks *blocks);
+/* All rows of the domain are evenly spaced in the result, and so are their biases, if there is one. */
+bool samba_finish_is_even(const samba_finish *finish);
+/* Where a region's results belong, with bias[0] that of the first; from there rows are the innermost dim's strides apart. */
+void samba_finish_at(const samba_finish *finish, int64_t row0, int64_t col0, float **result, const float **bias);
 /* Rows from row0 of all rows of the domain, which are of one index of the outer dims, by columns from col0. */
 void samba_finish_region(const samba_finish *finish, int64_t row0, int64_t rows, int64_t col0, int64_t cols, const void *sums,
                          int64_t ld);

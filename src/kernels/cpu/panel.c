@@ -32,7 +32,7 @@ enum {
     WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
     STEP = 768,           /* most k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
     ROWS = 96,            /* most rows of a block: each panel read from far away serves so many */
-    ROW_ROUND = 6,        /* libxsmm takes so many rows at once: blocks of other sizes end in a slower part */
+    ROW_ROUND = 6,        /* libxsmm takes so many rows of pairs at once: blocks of other sizes end in a slower part */
     SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared */
     LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
@@ -45,28 +45,28 @@ enum {
 #define MOST_PACKED (96 << 20)    /* bytes of packed B */
 #define COUNTER_BYTES 64          /* at the start of shared scratch: the next unit to be taken */
 
-typedef union panel_kernel {
-    void (*f32)(const float *b, const float *a, float *c, ...);
-    void (*bf16)(const uint16_t *b, const uint16_t *a, float *c, ...);
-} panel_kernel;
+typedef void (*pairs_kernel)(const uint16_t *b, const uint16_t *a, float *c, ...);
 
 typedef struct panels {
     const samba_tile_program *program;
+    const samba_finish *finish;
     const samba_kernels *kernels;
+    const samba_blocks *blocks;
     samba_contract contract;
     bool half;       /* bfloat16 pairs */
     bool rows_lie;   /* packed A is [k][rows] */
     bool a_in_place;
     bool whole_rows;
+    bool direct;     /* sums end where the result belongs */
     int64_t batches, m, n, k;
     bool share_a;    /* A is packed whole, B by units; else the other way */
-    int64_t rows, row_blocks, step, steps, panel_count;    /* of a block; of all */
+    int64_t rows, row_round, row_blocks, step, steps, panel_count; /* rows of a block, and what they are multiples of */
     int64_t unit_blocks, unit_panels, row_units, column_units, units, hot_panels;
     samba_source a, b; /* as samba_pack wants them; their axes are even */
     int64_t row_ld;    /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes; /* packed, of full steps */
     int64_t shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
-    panel_kernel made[HEIGHTS][2][2][2]; /* [height of the block][last panel][last step][first step] */
+    pairs_kernel made[HEIGHTS][2][2][2]; /* [height of the block][last panel][last step][first step] */
 } panels;
 
 static int64_t element(const panels *p) { return p->half ? 2 : 4; }
@@ -78,10 +78,16 @@ static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step,
 /* Rounds of rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
 static int64_t row_of(const panels *p, int64_t block)
 {
-    return at_most((p->m + ROW_ROUND - 1) / ROW_ROUND * block / p->row_blocks * ROW_ROUND, p->m);
+    return at_most((p->m + p->row_round - 1) / p->row_round * block / p->row_blocks * p->row_round, p->m);
 }
 static int64_t rows_of(const panels *p, int64_t block) { return row_of(p, block + 1) - row_of(p, block); }
 static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
+
+/* Columns of a panel as packed: vectors may read beyond the last. */
+static int64_t pitch_of(const panels *p, int64_t panel)
+{
+    return p->half ? width_of(p, panel) : round_up(width_of(p, panel), SAMBA_DENSE_ROUND);
+}
 
 /* ---- packing ---- */
 
@@ -97,15 +103,23 @@ static int64_t panel_place(const panels *p, int64_t step, int64_t panel)
 }
 static int64_t block_place(const panels *p, int64_t block) { return block * p->a_block_bytes; }
 
+static const char *panel_at(const panels *p, int64_t batch, int64_t step, int64_t panel)
+{
+    return operand_at(&p->b, samba_batch_offset(&p->contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
+}
+
 static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, int64_t panel)
 {
-    int64_t depth = depth_of(p, step), width = width_of(p, panel);
-    const char *from = operand_at(&p->b, samba_batch_offset(&p->contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
-    if (p->half)
+    int64_t depth = depth_of(p, step), width = width_of(p, panel), pitch = pitch_of(p, panel);
+    const char *from = panel_at(p, batch, step, panel);
+    if (p->half) {
         samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
                          (uint16_t *)to, width);
-    else
-        samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, width);
+        return;
+    }
+    samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, pitch);
+    for (int64_t l = 0; l < depth && width < pitch; l++)
+        memset((float *)to + l * pitch + width, 0, (size_t)(pitch - width) * sizeof(float));
 }
 
 static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
@@ -126,53 +140,127 @@ static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, in
         samba_pack(&p->a, from, &p->a.own_axis, rows, &p->a.inner_axis, depth, to, p->row_ld);
 }
 
+/* ---- bringing nearer what comes next ---- */
+
+/* A block of an operand, as memory has it. */
+static void fetch_block(const samba_source *source, const char *at, int64_t own, int64_t depth, samba_fetch *fetch)
+{
+    int64_t size = source->memory_size, own_stride = source->factor.own[0], k_stride = source->factor.inner[0];
+    if (k_stride == 1)
+        samba_fetch_rows(fetch, at, depth * size, own, own_stride * size);
+    else if (own_stride == 1)
+        samba_fetch_rows(fetch, at, own * size, depth, k_stride * size);
+}
+
 /* ---- multiplying ---- */
 
-/* Which of the HEIGHTS it is. */
-static int height_of(const panels *p, int64_t rows) { return rows == p->rows ? 0 : rows == p->rows - ROW_ROUND ? 1 : 2; }
+typedef struct panels_unit {
+    int64_t batch, i0, i1, j0, j1; /* blocks of rows, panels */
+} panels_unit;
 
-static void multiply(const panels *p, const char *rows, int64_t height, const char *panel, int64_t panel_index, int64_t step,
-                     float *sums)
+static panels_unit place_unit(const panels *p, int64_t unit)
 {
-    int64_t width = width_of(p, panel_index), depth = depth_of(p, step);
-    panel_kernel kernel = p->made[height_of(p, height)][width < WIDTH][depth < p->step][step == 0];
-    if (p->half)
-        kernel.bf16((const uint16_t *)panel, (const uint16_t *)rows, sums);
-    else if (kernel.f32)
-        kernel.f32((const float *)panel, (const float *)rows, sums);
-    else
-        p->kernels->block_f32((const float *)rows, p->rows_lie ? 1 : p->row_ld, p->rows_lie ? p->row_ld : 1,
-                              (const float *)panel, width, sums, p->sums_ld, height, width, depth, step == 0);
+    int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
+    panels_unit at = {.batch = unit / p->column_units / p->row_units, .i0 = rows * p->unit_blocks, .j0 = columns * p->unit_panels};
+    at.i1 = at_most(at.i0 + p->unit_blocks, p->row_blocks);
+    at.j1 = at_most(at.j0 + p->unit_panels, p->panel_count);
+    return at;
+}
+
+/* What a unit packs for itself at a step: of its rows block i, or else all its panels. */
+static void fetch_own(const panels *p, const panels_unit *at, int64_t step, int64_t i, samba_fetch *fetch)
+{
+    if (!p->share_a)
+        fetch_block(&p->a, rows_at(p, at->batch, step, i), rows_of(p, i), depth_of(p, step), fetch);
+    for (int64_t j = at->j0; p->share_a && j < at->j1; j++)
+        fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
+}
+
+/* What is packed after block i of a step: the unit's next, or the next unit's first. */
+static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, samba_fetch *fetch)
+{
+    if (!p->share_a && i + 1 < at->i1) {
+        fetch_own(p, at, step, i + 1, fetch);
+    } else if (step + 1 < p->steps) {
+        fetch_own(p, at, step + 1, at->i0, fetch);
+    } else if (unit + 1 < p->units) {
+        panels_unit next = place_unit(p, unit + 1);
+        fetch_own(p, &next, 0, next.i0, fetch);
+    }
+}
+
+/* Stores that miss the caches hold up those behind them. */
+static void fetch_result(const panels *p, const panels_unit *at, int64_t i, int64_t j, samba_fetch *fetch)
+{
+    float *result;
+    const float *bias;
+    samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &result, &bias);
+    samba_fetch_rows(fetch, result, width_of(p, j) * 4, rows_of(p, i), p->finish->result_strides[p->finish->rank - 2] * 4);
+}
+
+/* Which of the HEIGHTS it is. */
+static int height_of(const panels *p, int64_t rows) { return rows == p->rows ? 0 : rows == p->rows - p->row_round ? 1 : 2; }
+
+static void multiply(const panels *p, const panels_unit *at, const char *rows, int64_t i, const char *panel, int64_t j, int64_t step,
+                     float *sums, samba_fetch *fetch)
+{
+    int64_t height = rows_of(p, i), width = width_of(p, j), depth = depth_of(p, step);
+    if (p->half) {
+        p->made[height_of(p, height)][width < WIDTH][depth < p->step][step == 0]((const uint16_t *)panel, (const uint16_t *)rows, sums);
+        return;
+    }
+    if (p->direct && step == p->steps - 1 && j + 1 < at->j1)
+        fetch_result(p, at, i, j + 1, fetch);
+    samba_dense block = {.rows = height, .cols = width, .k = depth, .a = (const float *)rows, .b = (const float *)panel,
+                         .lda = p->rows_lie ? 1 : p->row_ld, .ska = p->rows_lie ? p->row_ld : 1, .ldb = pitch_of(p, j),
+                         .from = step ? sums : NULL, .from_ld = p->sums_ld, .c = sums, .ldc = p->sums_ld};
+    const float *bias = NULL;
+    bool ends = p->direct && step == p->steps - 1;
+    int last = p->finish->rank - 1;
+    if (ends) {
+        samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &block.c, &bias);
+        block.ldc = p->finish->result_strides[last - 1];
+    }
+    p->blocks->dense(&block, fetch);
+    if (ends && (bias || p->finish->relu))
+        p->finish->run(block.c, block.ldc, bias, p->finish->bias_strides[last - 1], p->finish->bias_strides[last], p->finish->relu,
+                       block.c, block.ldc, height, width);
 }
 
 static void run_unit(const panels *p, const char *shared, char *own, int64_t unit)
 {
-    int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
-    int64_t batch = unit / p->column_units / p->row_units;
-    int64_t i0 = rows * p->unit_blocks, i1 = at_most(i0 + p->unit_blocks, p->row_blocks);
-    int64_t j0 = columns * p->unit_panels, j1 = at_most(j0 + p->unit_panels, p->panel_count);
+    panels_unit at = place_unit(p, unit);
     float *sums = (float *)(own + p->sums_at);
     char *mine = own + p->own_pack_at;
-    shared += batch * p->shared_batch_bytes;
+    shared += at.batch * p->shared_batch_bytes;
     for (int64_t step = 0; step < p->steps; step++) {
-        bool last = step == p->steps - 1;
+        bool ends = step == p->steps - 1 && !p->direct;
         const char *a = shared + step * p->a_step_bytes;
-        const char *b = p->share_a ? mine - panel_place(p, step, j0) : shared + step * p->b_step_bytes;
-        for (int64_t j = j0; j < j1 && p->share_a; j++)
-            pack_panel(p, mine + panel_place(p, step, j - j0), batch, step, j);
-        for (int64_t i = i0; i < i1; i++) {
-            int64_t row0 = batch * p->m + row_of(p, i), height = rows_of(p, i);
-            float *row_sums = sums + (i - i0) * p->rows * p->sums_ld;
-            const char *block = p->a_in_place ? rows_at(p, batch, step, i) : p->share_a ? a + block_place(p, i) : mine;
+        const char *b = p->share_a ? mine - panel_place(p, step, at.j0) : shared + step * p->b_step_bytes;
+        samba_fetch fetch = {0};
+        for (int64_t j = at.j0; j < at.j1 && p->share_a; j++)
+            pack_panel(p, mine + panel_place(p, step, j - at.j0), at.batch, step, j);
+        if (p->share_a)
+            fetch_next(p, unit, &at, step, at.i0, &fetch);
+        for (int64_t i = at.i0; i < at.i1; i++) {
+            int64_t row0 = at.batch * p->m + row_of(p, i);
+            float *row_sums = sums + (i - at.i0) * p->rows * p->sums_ld;
+            const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : p->share_a ? a + block_place(p, i) : mine;
             if (!p->share_a && !p->a_in_place)
-                pack_rows(p, mine, batch, step, i);
-            for (int64_t j = j0, until; j < j1; j = until) {
-                until = last && !p->whole_rows ? at_most(j + p->hot_panels, j1) : j1;
+                pack_rows(p, mine, at.batch, step, i);
+            if (!p->share_a) {
+                fetch = (samba_fetch){0};
+                fetch_next(p, unit, &at, step, i, &fetch);
+            }
+            for (int64_t j = at.j0, until; j < at.j1; j = until) {
+                until = ends && !p->whole_rows ? at_most(j + p->hot_panels, at.j1) : at.j1;
+                int64_t cols = at_most(until * WIDTH, p->n) - j * WIDTH;
+                if (ends)
+                    samba_tile_fetch(p->program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
                 for (int64_t l = j; l < until; l++)
-                    multiply(p, block, height, b + panel_place(p, step, l), l, step, row_sums + (l - j0) * WIDTH);
-                if (last)
-                    samba_tile_region(p->program, own, row0, height, j * WIDTH, at_most(until * WIDTH, p->n) - j * WIDTH,
-                                      row_sums + (j - j0) * WIDTH, p->sums_ld);
+                    multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, row_sums + (l - at.j0) * WIDTH, &fetch);
+                if (ends)
+                    samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
             }
         }
     }
@@ -238,35 +326,29 @@ bool samba_panel_suits(const samba_contract_problem *problem)
 }
 
 #if defined(__x86_64__)
-static panel_kernel make_kernel(const panels *p, int64_t rows, int64_t width, int64_t depth, bool first)
+static pairs_kernel make_kernel(const panels *p, int64_t rows, int64_t width, int64_t depth, bool first)
 {
-    panel_kernel kernel = {NULL};
     float alpha = 1, beta = first ? 0 : 1;
-    int lda = (int)width, ldb = (int)p->row_ld, ldc = (int)p->sums_ld, flags = 0;
-    if (p->half) {
-        flags = LIBXSMM_GEMM_FLAG_VNNI_A;
-        libxsmm_bsmmfunction made = libxsmm_bsmmdispatch((int)width, (int)rows, (int)packed_depth(p, depth), &lda, &ldb, &ldc,
-                                                         &alpha, &beta, &flags, NULL);
-        memcpy(&kernel, &made, sizeof made);
-        return kernel;
-    }
-    flags = p->rows_lie ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
-    kernel.f32 = libxsmm_smmdispatch((int)width, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+    int lda = (int)width, ldb = (int)p->row_ld, ldc = (int)p->sums_ld, flags = LIBXSMM_GEMM_FLAG_VNNI_A;
+    libxsmm_bsmmfunction made = libxsmm_bsmmdispatch((int)width, (int)rows, (int)packed_depth(p, depth), &lda, &ldb, &ldc, &alpha,
+                                                     &beta, &flags, NULL);
+    pairs_kernel kernel;
+    memcpy(&kernel, &made, sizeof made);
     return kernel;
 }
 
 static bool make_kernels(panels *p)
 {
-    int64_t rows[HEIGHTS] = {p->rows, p->rows - ROW_ROUND, rows_of(p, p->row_blocks - 1)};
+    int64_t rows[HEIGHTS] = {p->rows, p->rows - p->row_round, rows_of(p, p->row_blocks - 1)};
     int64_t width[2] = {at_most(WIDTH, p->n), width_of(p, p->panel_count - 1)};
     int64_t depth[2] = {p->step, depth_of(p, p->steps - 1)};
     bool all = true;
     for (int i = 0; i < 8 * HEIGHTS; i++) {
         if (rows[i >> 3] < 1)
             continue;
-        panel_kernel kernel = make_kernel(p, rows[i >> 3], width[i >> 2 & 1], depth[i >> 1 & 1], i & 1);
+        pairs_kernel kernel = make_kernel(p, rows[i >> 3], width[i >> 2 & 1], depth[i >> 1 & 1], i & 1);
         p->made[i >> 3][i >> 2 & 1][i >> 1 & 1][i & 1] = kernel;
-        all = all && kernel.f32;
+        all = all && kernel;
     }
     return all;
 }
@@ -310,9 +392,10 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
+    p->row_round = p->half ? ROW_ROUND : 1;
     p->row_blocks = deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
-    p->rows = at_most(round_up(p->rows, ROW_ROUND), p->m);
-    p->row_blocks = at_most(p->row_blocks, (p->m + ROW_ROUND - 1) / ROW_ROUND);
+    p->rows = at_most(round_up(p->rows, p->row_round), p->m);
+    p->row_blocks = at_most(p->row_blocks, (p->m + p->row_round - 1) / p->row_round);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
         p->column_units = deal(p->panel_count, OWN_PANELS, deals, &p->unit_panels);
@@ -342,25 +425,28 @@ static void lay_out(panels *p)
         p->row_ld = stride;
     p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? p->step : p->rows) * p->row_ld * element(p), 64);
     p->a_step_bytes = p->row_blocks * p->a_block_bytes;
-    p->b_step_bytes = round_up(depth * p->n * element(p), 64);
+    p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * element(p), 64);
+    p->direct = !p->half && p->finish->used && samba_finish_is_even(p->finish);
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
     p->shared_bytes = COUNTER_BYTES + p->batches * p->shared_batch_bytes;
     own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * element(p), 64) : p->a_block_bytes;
     p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
-    p->own_pack_at = p->sums_at + round_up(at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4, 64);
+    bool sums = !p->direct || p->steps > 1;
+    p->own_pack_at = p->sums_at + round_up(sums ? at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
     p->thread_bytes = p->own_pack_at + own;
 }
 
 samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contract_problem *problem,
-                                 const samba_tile_program *program, samba_prepared *prepared)
+                                 const samba_tile_program *program, const samba_finish *finish, const samba_blocks *blocks,
+                                 samba_prepared *prepared)
 {
     panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (panels){.program = program, .kernels = prepare->kernels, .contract = problem->contract, .half = is_pairs(problem),
-                  .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m, .n = problem->n,
+    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .blocks = blocks,
+                  .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m, .n = problem->n,
                   .k = problem->k};
     bool made;
     do { /* again without pairs should libxsmm have no kernel for a block of them */
@@ -370,8 +456,8 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
         lay_out(p);
         made = !p->half;
 #if defined(__x86_64__)
-        if (prepare->use_libxsmm)
-            made = make_kernels(p) || !p->half;
+        if (p->half)
+            made = make_kernels(p);
 #endif
         p->half = p->half && made;
     } while (!made);

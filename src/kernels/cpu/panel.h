@@ -8,10 +8,12 @@
 #define SAMBA_CPU_PANEL_H
 
 #include "kernels/cpu/contract_plan.h"
+#include "kernels/cpu/finish.h"
 
 /* May this (simplified) contraction go by panels, and is it large enough that packing pays? */
 bool samba_panel_suits(const samba_contract_problem *problem);
 samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contract_problem *problem,
-                                 const samba_tile_program *program, samba_prepared *prepared);
+                                 const samba_tile_program *program, const samba_finish *finish, const samba_blocks *blocks,
+                                 samba_prepared *prepared);
 
 #endif

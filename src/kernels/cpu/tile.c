@@ -6,6 +6,7 @@
  * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/update.h"
+#include "kernels/cpu/fetch.h"
 
 int64_t samba_tile_thread_scratch(const samba_tile_program *program) { return program->thread_scratch; }
 
@@ -168,6 +169,23 @@ void samba_tile_region(const samba_tile_program *program, char *thread_scratch, 
         frame->block = block ? (const char *)block + (done * block_ld - col0) * program->block_size : NULL;
         frame->block_ld = block_ld;
         run_tile(program, frame, row0 + done, rows - done < height ? rows - done : height, col0, cols);
+    }
+}
+
+void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
+{
+    for (int i = 0; i < program->located_count; i++) {
+        const samba_view *view = &program->views[program->located[i]];
+        int64_t offset = view->offset + col0, rest = row0;
+        int inner = view->groups - 1;
+        if (!view->base || view->col_stride != 1 || inner < 0 || view->group_stride[inner] == 0)
+            continue;
+        for (int g = inner; g > 0; g--) {
+            offset += rest % view->group_size[g] * view->group_stride[g];
+            rest /= view->group_size[g];
+        }
+        offset += rest * view->group_stride[0];
+        samba_fetch_rows(fetch, view->base + offset * view->size, cols * view->size, rows, view->group_stride[inner] * view->size);
     }
 }
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks of large products: see dense.h. A small block of sums, rows by vectors, lives in registers over all of k. Its sizes are
+ * constants of an inlined call, so each is a loop of multiply-adds and little else; there is room between them to ask for memory that
+ * will be needed next (fetch.h). */
+#include "kernels/cpu/dense.h"
+#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/lanes.h"
+
+/* sums, a row of b and one element of a fit the registers */
+#if defined(__AVX512F__)
+#define VECTORS 4
+#define ROWS 6
+#elif defined(__AVX2__)
+#define VECTORS 2
+#define ROWS 6
+#else
+#define VECTORS 2
+#define ROWS 5
+#endif
+
+enum { LANES = VECTOR_BYTES / 4, DEPTH = 4 /* steps of k between two looks at what else is to be done */ };
+
+INLINE floats load(const float *p)
+{
+    floats v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+typedef floats small_sums[ROWS][VECTORS];
+
+INLINE void multiply_step(const int rows, const int vectors, const float *a, int64_t lda, const float *b, small_sums sums)
+{
+    floats x[VECTORS];
+    UNROLL for (int j = 0; j < vectors; j++)
+        x[j] = load(b + j * LANES);
+    UNROLL for (int i = 0; i < rows; i++) {
+        floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] += y * x[j];
+    }
+}
+
+/* Rows from i, columns from j of a block; the last vector has `last` lanes. */
+INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
+{
+    const float *a = d->a + i0 * d->lda, *b = d->b + j0, *from = d->from + i0 * d->from_ld + j0;
+    int64_t lda = d->lda, ska = d->ska, ldb = d->ldb, l = 0, k = d->k;
+    samba_fetch_region region = fetch->now;
+    float *c = d->c + i0 * d->ldc + j0;
+    small_sums sums;
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] = (floats){0};
+    if (d->from)
+        UNROLL for (int i = 0; i < rows; i++)
+            UNROLL for (int j = 0; j < vectors; j++)
+                sums[i][j] = load_part_f32(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
+    for (; l + DEPTH <= k; l += DEPTH) {
+        samba_fetch_line(&region);
+        UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb)
+            multiply_step(rows, vectors, a, lda, b, sums);
+    }
+    for (; l < k; l++, a += ska, b += ldb)
+        multiply_step(rows, vectors, a, lda, b, sums);
+    fetch->now = region;
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            store_part_f32(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
+}
+
+static void dense_small(int64_t rows, bool wide, const samba_dense *d, int64_t i, int64_t j, int last, samba_fetch *fetch)
+{
+#define CASE(rows)                                                     \
+    case (rows) * 2 + 1:                                               \
+        dense_of(rows, VECTORS, d, i, j, LANES, fetch);                \
+        break;                                                         \
+    case (rows) * 2:                                                   \
+        dense_of(rows, 1, d, i, j, last, fetch);                       \
+        break;
+    switch (rows * 2 + wide) {
+        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5)
+#if ROWS == 6
+        CASE(6)
+#endif
+    }
+#undef CASE
+}
+
+/* Rows are dealt evenly, so that no few are left over for a short and slow last part. What is narrower than a small block goes by single
+ * vectors. */
+void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch)
+{
+    enum { WIDE = VECTORS * LANES };
+    int64_t groups = (block->rows + ROWS - 1) / ROWS;
+    for (int64_t j = 0, width; j < block->cols; j += width) {
+        int64_t left = block->cols - j;
+        width = left >= WIDE ? WIDE : left >= LANES ? LANES : left;
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t i = g * block->rows / groups;
+            samba_fetch_advance(fetch);
+            dense_small((g + 1) * block->rows / groups - i, width == WIDE, block, i, j, (int)width, fetch);
+        }
+    }
+}
