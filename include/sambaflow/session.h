@@ -103,7 +103,8 @@ SAMBA_API samba_status samba_session_section_info(const samba_session *session, 
 SAMBA_API int samba_session_hyperparameter_count(const samba_session *session);
 SAMBA_API samba_status samba_session_hyperparameter(const samba_session *session, int index, samba_hyperparameter *info);
 
-typedef struct samba_memory_info { /* bytes */
+typedef struct samba_memory_info { /* bytes. A session knows more than its PEF: scratch, and among constants the weights of inference as
+                                      this machine's kernels want them packed */
     int64_t parameters, state, gradients, inputs_outputs, activations, constants, scratch, total;
 } samba_memory_info;
 SAMBA_API samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory);

@@ -4,6 +4,8 @@
  * intermediates, which share memory where their lives (first to last stage that touches them) do not meet. Parameters, gradients and each kind of
  * optimizer state lie in the same order without gaps but alignment, so that an update of many tensors is one pass over memory.
  *
+ * Values that are computed of constants alone (pef/constants.c) last as well: devices compute them once and not in every run.
+ *
  * Values made in GRADNORM or later and read in another phase last too: a caller may run sections one by one, with others between.
  * Needs: stages. Gives: offsets, the memory figures. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -112,6 +114,25 @@ static int64_t share(life *lives, int64_t count, const life **placed)
     return top;
 }
 
+/* Buffers that only constant stages touch. Nothing overlaps in this pass's plan yet, so they are looked for where each has memory of
+ * its own. */
+static samba_status find_constants(samba_compiler *c, bool *lasting)
+{
+    samba_plan *plan = &c->plan;
+    samba_constants constants;
+    int64_t end = 0;
+    for (int32_t b = 0; b < plan->buffer_count; b++) {
+        plan->buffers[b].offset = end;
+        end += aligned(plan->buffers[b].bytes);
+    }
+    SAMBA_TRY(samba_constants_find(plan, &c->arena, &constants));
+    for (int32_t s = 0; s < plan->stage_count; s++)
+        for (int32_t o = 0; constants.stage[s] && o < plan->stages[s].operand_count; o++)
+            if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES)
+                lasting[plan->stages[s].operands[o].buffer] = true;
+    return SAMBA_OK;
+}
+
 samba_status samba_pass_memory(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
@@ -119,9 +140,10 @@ samba_status samba_pass_memory(samba_compiler *c)
     life *lives = samba_arena_alloc(&c->arena, sizeof(life) * buffers), *shared = samba_arena_alloc(&c->arena, sizeof(life) * buffers);
     const life **placed = samba_arena_alloc(&c->arena, sizeof(life *) * buffers);
     samba_plan_tensor **tensors = samba_arena_alloc(&c->arena, sizeof(void *) * (size_t)(plan->tensor_count + 1));
-    bool *settled = samba_arena_alloc(&c->arena, buffers);
-    if (!lives || !shared || !placed || !tensors || !settled)
+    bool *settled = samba_arena_alloc(&c->arena, buffers), *lasting = samba_arena_alloc(&c->arena, buffers);
+    if (!lives || !shared || !placed || !tensors || !settled || !lasting)
         return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(find_constants(c, lasting));
     measure_lives(plan, lives);
     int64_t end = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++)
@@ -137,8 +159,8 @@ samba_status samba_pass_memory(samba_compiler *c)
         bool late = touched && c->stage_phase[lives[b].first] >= SAMBA_GRADNORM && c->stage_phase[lives[b].last] != c->stage_phase[lives[b].first];
         if (settled[b])
             continue;
-        if (c->persistent[b] || late)
-            settle(plan, b, &end, c->persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
+        if (c->persistent[b] || late || lasting[b])
+            settle(plan, b, &end, lasting[b] ? &plan->memory.constants : c->persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
         else if (touched)
             shared[count++] = lives[b];
     }

@@ -74,6 +74,7 @@ typedef struct samba_prepare { /* what preparing needs to know */
     samba_arena *arena; /* prepared state lives here */
     volatile int32_t *fault; /* set to stage_index + 1 by a stage that met bad data */
     int32_t stage_index;
+    const bool *constant; /* per buffer: the same in all runs, so that packs of it may be kept; NULL: none */
 } samba_prepare;
 
 typedef struct samba_prepared {
@@ -81,7 +82,10 @@ typedef struct samba_prepared {
     void (*run)(const void *state, char *scratch, int phase, int thread, int threads);
     const void *state;
     int phases;
+    int refresh_phases; /* the first of them, which pack constants into kept memory: run before all and when constants have changed */
     int64_t shared_scratch, thread_scratch; /* bytes, multiples of 64 */
+    int64_t kept_bytes; /* of memory that only this stage touches and that lasts as long as it: zeroed, 64-byte aligned */
+    char **kept;        /* where its address goes, before anything runs; NULL where kept_bytes is 0 */
 } samba_prepared;
 
 /* kernels/cpu/: tile.c, contract.c, pool.c, gather.c, attention.c. The stage must outlive the prepared state. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Facts about tile operators, and which register class holds which dtype. */
+ * Facts about tile operators and stages, and which register class holds which dtype. */
 #include "kernels/stage.h"
 
 const samba_tile_facts samba_tile_table[SAMBA_TILE_COUNT] = {
@@ -51,4 +51,37 @@ void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, 
     case SAMBA_ATTENTION_P: case SAMBA_ATTENTION_SEED: sizes[0] = sizes[1] = sizes[2] = sizes[3] = 1; return;
     default: sizes[3] = stage->attention.dv;
     }
+}
+
+static int program_access(const samba_program *program, int32_t operand)
+{
+    int access = 0;
+    for (int32_t i = 0; i < program->instruction_count; i++) {
+        if (program->instructions[i].operand != operand)
+            continue;
+        samba_tile_form form = samba_tile_table[program->instructions[i].op].form;
+        access |= form == SAMBA_FORM_STORE || form == SAMBA_FORM_COLLECT ? SAMBA_WRITES : form == SAMBA_FORM_LOAD ? SAMBA_READS : 0;
+    }
+    return access;
+}
+
+int samba_stage_access(const samba_stage *stage, int32_t operand)
+{
+    int32_t places[SAMBA_ATTENTION_PARTS];
+    switch ((samba_stage_kind)stage->kind) {
+    case SAMBA_STAGE_TILE: case SAMBA_STAGE_CONTRACT: return program_access(&stage->program, operand);
+    case SAMBA_STAGE_POOL: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
+    case SAMBA_STAGE_GATHER:
+        return operand < stage->operand_count - 1 ? SAMBA_READS : SAMBA_WRITES | (stage->gather.onto ? SAMBA_READS : 0);
+    case SAMBA_STAGE_ATTENTION:
+        samba_attention_places(&stage->attention, places);
+        for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++)
+            if (places[part] == operand) {
+                bool made = stage->attention.gradient ? part >= SAMBA_ATTENTION_DQ : part == SAMBA_ATTENTION_RESULT || part == SAMBA_ATTENTION_LSE;
+                return made ? SAMBA_WRITES : SAMBA_READS;
+            }
+        break;
+    case SAMBA_STAGE_KIND_COUNT: break;
+    }
+    return 0;
 }

@@ -155,6 +155,9 @@ typedef struct samba_stage {
     samba_gather gather;
     samba_attention attention;
 } samba_stage;
+typedef enum samba_access_kind { SAMBA_READS = 1, SAMBA_WRITES = 2 } samba_access_kind;
+/* What the stage does to the memory of an operand: either, both or 0. kernels/stage.c */
+int samba_stage_access(const samba_stage *stage, int32_t operand);
 /* Sizes of a part of an ATTENTION stage, as its strides are: (b, head, position, element). kernels/stage.c */
 void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, int64_t sizes[4]);
 

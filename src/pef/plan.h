@@ -73,6 +73,24 @@ void samba_plan_free(samba_plan *plan);
 /* FLOPs and bytes of one run of the schedule, without what it leaves out; at most INT64_MAX. */
 void samba_plan_work(const samba_plan *plan, int64_t *flops, int64_t *bytes);
 
+/* pef/constants.c: what runs never change, found from what stages write and the host gives; nothing a file says is believed. */
+typedef struct samba_island { /* memory that is reached together: ranges of tensors and of what stages write, overlapping */
+    int64_t begin, end;
+    int32_t writers, stage; /* how many writes; the stage of the last */
+    bool named, given;      /* a tensor's; an input's or a hyperparameter's */
+    bool constant;
+} samba_island;
+typedef struct samba_constants {
+    bool *buffer; /* per buffer: its bytes are the same in all runs, as long as the host writes no constant memory */
+    bool *stage;  /* per stage: it makes such bytes, of such bytes alone */
+    samba_island *islands; /* by offset */
+    int32_t island_count;
+} samba_constants;
+/* A stage's results are constant only where no other stage writes and no tensor lies. Of a checked plan, in the arena. */
+samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, samba_constants *constants);
+/* Does the range lie in memory that runs change anyway? */
+bool samba_constants_spared(const samba_constants *constants, int64_t offset, int64_t bytes);
+
 /* pef/check.c: every index, offset, size, shape, register, class and reachable element is inside what it points into; sections cover
  * stages once and in order; names are unique. FORMAT names the first broken thing. Read runs it; the compiler runs it before writing. */
 samba_status samba_plan_check(samba_context *context, const samba_plan *plan);

@@ -8,6 +8,9 @@
  * Results do not depend on how many threads OpenMP really gives: a stage is always cut into `threads` parts, and a smaller team
  * takes several each.
  *
+ * What runs never change is computed and packed apart from them (pef/constants.c): stages that are constant, and the first phases of
+ * stages that keep packs, run before the first run and again before the run after the host has written constant memory.
+ *
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
 #include "kernels/cpu/pairs.h"
 #include "kernels/kernel.h"
@@ -41,7 +44,10 @@ typedef struct cpu_device {
     const samba_plan *plan;
     samba_prepared *stages;
     uint8_t *shared; /* per stage */
-    samba_host_memory scratch;
+    samba_host_memory scratch, kept;
+    samba_constants constants;
+    bool any_shared; /* some stage is run by all threads */
+    bool stale; /* constant memory has changed since it was packed */
     volatile int32_t fault; /* stage + 1 */
 } cpu_device;
 
@@ -87,6 +93,7 @@ static void cpu_close(samba_device *device)
 {
     cpu_device *cpu = (cpu_device *)device;
     samba_host_memory_free(&cpu->scratch);
+    samba_host_memory_free(&cpu->kept);
     samba_arena_free(&cpu->arena);
     samba_host_memory_free(&cpu->memory);
     samba_free(cpu->context, cpu, sizeof *cpu);
@@ -100,7 +107,10 @@ static samba_status cpu_allocate(samba_device *device, int64_t bytes)
 
 static samba_status cpu_write(samba_device *device, int64_t offset, const void *host, size_t size)
 {
-    memcpy(((cpu_device *)device)->memory.data + offset, host, size);
+    cpu_device *cpu = (cpu_device *)device;
+    memcpy(cpu->memory.data + offset, host, size);
+    if (cpu->plan && !samba_constants_spared(&cpu->constants, offset, (int64_t)size))
+        __atomic_store_n(&cpu->stale, true, __ATOMIC_RELAXED); /* threads may write at once */
     return SAMBA_OK;
 }
 
@@ -151,7 +161,7 @@ static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
     return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? (double)stage->bytes / CROSSING_BYTES : 0);
 }
 
-static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_shared)
+static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
 {
     const samba_plan *plan = cpu->plan;
     samba_prepare prepare = {.context = cpu->context,
@@ -162,14 +172,14 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_
                              .arena = &cpu->arena,
                              .fault = &cpu->fault};
     *scratch = SAMBA_ALIGNMENT;
-    *any_shared = false;
     for (int32_t i = 0; i < plan->stage_count; i++) {
         bool shared = cpu->threads > 1 && worth_sharing(plan, &plan->stages[i]);
         prepare.threads = shared ? cpu->threads : 1;
         prepare.stage_index = i;
+        prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */
         SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
         cpu->shared[i] = shared;
-        *any_shared |= shared;
+        cpu->any_shared |= shared;
         int64_t needed;
         if (!samba_mul_checked(cpu->stages[i].thread_scratch, prepare.threads, &needed) ||
             !samba_add_checked(needed, cpu->stages[i].shared_scratch, &needed))
@@ -177,7 +187,26 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch, bool *any_
                               "stage %d \"%.128s\" needs more scratch memory than a machine can have", i, plan->stages[i].name);
         if (needed > *scratch)
             *scratch = needed;
+        if (cpu->constants.stage[i])
+            cpu->stages[i].refresh_phases = cpu->stages[i].phases;
+        if (!samba_add_checked(cpu->base.kept, cpu->stages[i].kept_bytes, &cpu->base.kept))
+            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "packed constants need more memory than a machine can have");
     }
+    return SAMBA_OK;
+}
+
+/* One block for all packs that stages keep. */
+static samba_status give_kept_memory(cpu_device *cpu)
+{
+    if (cpu->base.kept == 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_host_memory_new(cpu->context, cpu->base.kept, cpu->threads, &cpu->kept));
+    char *next = cpu->kept.data;
+    for (int32_t i = 0; i < cpu->plan->stage_count; i++)
+        if (cpu->stages[i].kept) {
+            *cpu->stages[i].kept = next;
+            next += cpu->stages[i].kept_bytes;
+        }
     return SAMBA_OK;
 }
 
@@ -193,8 +222,9 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
 {
     cpu_device *cpu = (cpu_device *)device;
     int64_t scratch;
-    bool any_shared;
+    SAMBA_TRY(samba_constants_find(plan, &cpu->arena, &cpu->constants));
     cpu->plan = plan;
+    cpu->stale = true;
     if (plan->precision == 1 && (cpu->isa != samba_isa_best() || !samba_pairs_are_fast()))
         cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
                             "unit: results are right, but no faster than in float32";
@@ -202,10 +232,11 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     if (!cpu->stages || !cpu->shared)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(prepare_stages(cpu, &scratch, &any_shared));
+    SAMBA_TRY(prepare_stages(cpu, &scratch));
     cpu->base.scratch = scratch;
+    SAMBA_TRY(give_kept_memory(cpu));
     SAMBA_TRY(samba_host_memory_new(cpu->context, scratch, cpu->threads, &cpu->scratch)); /* large pages: panels of products stand in it */
-    if (any_shared)
+    if (cpu->any_shared)
         wake_team(cpu);
     return SAMBA_OK;
 }
@@ -213,38 +244,49 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
 /* ---- running ---- */
 typedef enum stage_before { NOTHING, ALONE, TOGETHER } stage_before;
 
-static void run_alone(const samba_prepared *stage, char *scratch)
+static void run_alone(const samba_prepared *stage, char *scratch, int begin, int end)
 {
-    for (int phase = 0; phase < stage->phases; phase++)
+    for (int phase = begin; phase < end; phase++)
         stage->run(stage->state, scratch, phase, 0, 1);
 }
 
-static void run_together(cpu_device *cpu, const samba_prepared *stage, int thread, int team)
+static void run_together(cpu_device *cpu, const samba_prepared *stage, int begin, int end, int thread, int team)
 {
-    for (int phase = 0; phase < stage->phases; phase++) {
-        if (phase > 0)
+    for (int phase = begin; phase < end; phase++) {
+        if (phase > begin)
             samba_barrier_wait(&cpu->barrier, team);
         for (int part = thread; part < cpu->threads; part += team)
             stage->run(stage->state, cpu->scratch.data, phase, part, cpu->threads);
     }
 }
 
-/* What each thread of the team does; all threads take the same way through it. */
+/* What a run does of stages, or with `refresh` what comes before it. All threads of the team take the same way through it. */
+static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bool refresh, stage_before before, int thread, int team)
+{
+    for (int32_t i = first; i < first + count; i++) {
+        const samba_prepared *stage = &cpu->stages[i];
+        int begin = refresh ? 0 : stage->refresh_phases, end = refresh ? stage->refresh_phases : stage->phases;
+        bool shared = cpu->shared[i];
+        if (begin == end)
+            continue;
+        if (before == TOGETHER || (before == ALONE && shared))
+            samba_barrier_wait(&cpu->barrier, team);
+        if (shared)
+            run_together(cpu, stage, begin, end, thread, team);
+        else if (thread == 0)
+            run_alone(stage, cpu->scratch.data, begin, end);
+        before = shared ? TOGETHER : ALONE;
+    }
+    return before;
+}
+
+/* What each thread of the team does. */
 static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
 {
     stage_before before = NOTHING;
     for (int32_t s = 0; s < count; s++) {
         const samba_plan_section *section = &cpu->plan->sections[sections[s]];
-        for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
-            bool shared = cpu->shared[i];
-            if (before == TOGETHER || (before == ALONE && shared))
-                samba_barrier_wait(&cpu->barrier, team);
-            if (shared)
-                run_together(cpu, &cpu->stages[i], thread, team);
-            else if (thread == 0)
-                run_alone(&cpu->stages[i], cpu->scratch.data);
-            before = shared ? TOGETHER : ALONE;
-        }
+        before = run_stages(cpu, section->first_stage, section->stage_count, false, before, thread, team);
     }
 }
 
@@ -258,10 +300,20 @@ static bool any_shared(const cpu_device *cpu, const int32_t *sections, int32_t c
     return false;
 }
 
+/* Constants computed and packed anew. */
+static void refresh(cpu_device *cpu)
+{
+#pragma omp parallel num_threads(cpu->any_shared ? cpu->threads : 1)
+    run_stages(cpu, 0, cpu->plan->stage_count, true, NOTHING, omp_get_thread_num(), omp_get_num_threads());
+    cpu->stale = cpu->fault != 0; /* a fault is to be reported by every run */
+}
+
 static samba_status cpu_run(samba_device *device, const int32_t *sections, int32_t count)
 {
     cpu_device *cpu = (cpu_device *)device;
     cpu->fault = 0;
+    if (cpu->stale)
+        refresh(cpu);
     if (!any_shared(cpu, sections, count)) {
         run_sections(cpu, sections, count, 0, 1);
         return SAMBA_OK;

@@ -22,6 +22,7 @@ typedef struct samba_device { /* each device's struct begins with it */
     const char *isa; /* in use; static text */
     const char *caution; /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
     int64_t scratch; /* bytes that build added to the arena's: working memory of the greediest stage */
+    int64_t kept;    /* and packs of constants */
 } samba_device;
 
 typedef struct samba_device_interface {

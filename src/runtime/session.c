@@ -176,7 +176,8 @@ samba_status samba_session_memory(const samba_session *session, samba_memory_inf
 {
     *memory = session->plan.memory;
     memory->scratch += session->device->scratch; /* depends on this machine's threads and kernels: known since load */
-    memory->total += session->device->scratch;
+    memory->constants += session->device->kept; /* packed for this machine's kernels */
+    memory->total += session->device->scratch + session->device->kept;
     return SAMBA_OK;
 }
 

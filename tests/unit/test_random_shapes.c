@@ -8,6 +8,8 @@
  * A family that rounds nowhere must agree exactly. For the others the reference tells how much is allowed: what its results move
  * when every element on the way is off by a few units in its last place, times the root of the longest sum.
  *
+ * Packs of constants are kept, as a session keeps them.
+ *
  * Usage: test_random_shapes [CASES [SEED [bare]]]. One number, printed for a case that fails together with its graph's text, makes
  * the case again: test_random_shapes 1 SEED. `make check` runs 150 cases, another 150 each time. Bare has no guard bytes, so that
  * valgrind sees the first byte beyond. */
@@ -272,15 +274,21 @@ static void run_stage(const running *run, const samba_plan *plan, int32_t index,
     prepare->stage_index = index;
     if (samba_prepare_stage(prepare, source, &stage) != SAMBA_OK)
         report(run, "stage %s: %s", source->name, samba_error_message(context));
-    block scratch = block_new(stage.shared_scratch + stage.thread_scratch * prepare->threads);
+    block scratch = block_new(stage.shared_scratch + stage.thread_scratch * prepare->threads), kept = block_new(stage.kept_bytes);
+    memset(kept.data, 0, (size_t)kept.bytes);
+    if (stage.kept)
+        *stage.kept = kept.data;
     for (int phase = 0; phase < stage.phases; phase++)
         for (int thread = 0; thread < prepare->threads; thread++)
             stage.run(stage.state, scratch.data, phase, thread, prepare->threads);
     if (!block_is_whole(&scratch))
         report(run, "stage %s wrote beyond its scratch (%s)", source->name, how);
+    if (!block_is_whole(&kept))
+        report(run, "stage %s wrote beyond the packs it keeps (%s)", source->name, how);
     if (*prepare->fault)
         report(run, "stage %s met an index out of range (%s)", source->name, how);
     free(scratch.data);
+    free(kept.data);
 }
 
 static void run_plan(const running *run, samba_plan *plan, const samba_graph *graph, const leaves *all, const samba_array *values,
@@ -291,6 +299,8 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     samba_arena arena;
     snprintf(how, sizeof how, "%s, libxsmm %s, %d threads", samba_isa_names[isa], use_libxsmm ? "on" : "off", threads);
     samba_arena_init(&arena, context);
+    samba_constants constants;
+    need(samba_constants_find(plan, &arena, &constants));
     samba_buffer *planned = plan->buffers;
     plan->buffers = samba_arena_alloc(&arena, (size_t)plan->buffer_count * sizeof *planned + 1);
     block memory = block_new(plan->memory_bytes), *blocks = calloc((size_t)plan->buffer_count + 1, sizeof *blocks);
@@ -298,7 +308,7 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     move_buffers(plan, memory.data, blocks);
     fill_device(plan, all, memory.data);
     samba_prepare prepare = {.context = context, .kernels = samba_kernels_for(isa), .use_libxsmm = use_libxsmm, .threads = threads,
-                             .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault};
+                             .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault, .constant = constants.buffer};
     for (int32_t c = 0; c < plan->call_count; c++) {
         const samba_plan_section *section = &plan->sections[plan->calls[c]];
         for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {

@@ -38,6 +38,9 @@ typedef struct contraction {
     const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
     int64_t vector_run; /* columns that lie together; 0: all of a block */
     const samba_skip *skip; /* zeros of the vector side's plane, or NULL */
+    char *kept;          /* packs of constant sides: [batch][step of k][block], vector side first; NULL: none */
+    bool row_kept, vector_kept;
+    int64_t row_batches, vector_batches, row_kept_at, row_slot, vector_slot; /* slot: bytes of a pack */
     int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at, needed_at;
 } contraction;
 
@@ -136,6 +139,21 @@ static bool is_packed(pack_origin *origin, const samba_source *source, const cha
     return false;
 }
 
+/* A kept pack's place: of a batch element, or of all where they share the operand. */
+static char *kept_row(const contraction *c, int64_t batch, int64_t step, int64_t block)
+{
+    const samba_source *row = &c->plan.row;
+    int64_t slot = ((c->row_batches > 1 ? batch : 0) * row->inner.blocks + step) * row->own.blocks + block;
+    return c->kept + c->row_kept_at + slot * c->row_slot;
+}
+
+static char *kept_vector(const contraction *c, int64_t batch, int64_t step, int64_t block)
+{
+    const samba_source *vector = &c->plan.vector;
+    int64_t slot = ((c->vector_batches > 1 ? batch : 0) * vector->inner.blocks + step) * vector->own.blocks + block;
+    return c->kept + slot * c->vector_slot;
+}
+
 /* Sums of the unit over k steps [step0, step1). Row blocks of a step are readied with its first vector block and kept for the
  * others. */
 static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, char *sums, char *scratch,
@@ -153,11 +171,12 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
         samba_box k = samba_split_box(&row->inner, step);
         for (int64_t j = at->vector0; j < at->vector1; j++) {
             samba_box v = samba_split_box(&vector->own, j);
-            const char *b = samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
+            const char *b = c->vector_kept ? kept_vector(c, at->batch, step, j)
+                                           : samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
             if (c->skip)
                 samba_skip_find(c->skip, &v, &k, needed);
             int64_t cols = plan->view ? vector->own_axis.offset[v.width - 1] + 1 : v.width;
-            if (plan->vector_packed) {
+            if (plan->vector_packed && !c->vector_kept) {
                 char *place = scratch + c->vector_pack_at;
                 if (!is_packed(&packed->vector, vector, b, v.width, k.width))
                     samba_pack(vector, b, &vector->inner_axis, k.width, &vector->own_axis, v.width, place, plan->vector_pack_ld);
@@ -166,7 +185,9 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
             for (int64_t i = at->row0; i < at->row1; i++) {
                 samba_box r = samba_split_box(&row->own, i);
                 int64_t slot = i - at->row0;
-                if (j == at->vector0) {
+                if (c->row_kept) {
+                    ready[slot] = kept_row(c, at->batch, step, i);
+                } else if (j == at->vector0) {
                     ready[slot] = samba_source_at(row, row_offset, &r, &k,
                                                   scratch + c->row_plane_at + (plan->row_packed ? 0 : slot * row->plane_bytes));
                     if (plan->row_packed) {
@@ -240,7 +261,24 @@ static void combine_slices(const contraction *c, char *sums)
         kernels->map[SAMBA_TILE_add][c->contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
 }
 
-/* Phases: all sums and, without slices, the epilogue; with slices, combining and the epilogue; where the epilogue collects,
+/* A thread's part of the packs of a constant side. */
+static void keep_side(const contraction *c, const samba_source *source, bool row, int thread, int threads)
+{
+    int64_t blocks = source->own.blocks, steps = source->inner.blocks, parts = (row ? c->row_batches : c->vector_batches) * steps * blocks;
+    for (int64_t part = thread * parts / threads; part < (thread + 1) * parts / threads; part++) {
+        int64_t block = part % blocks, step = part / blocks % steps, batch = part / blocks / steps;
+        samba_box own = samba_split_box(&source->own, block), k = samba_split_box(&source->inner, step);
+        const char *from = samba_source_at(source, samba_batch_offset(&c->contract, &source->factor, batch), &own, &k, NULL);
+        if (row)
+            samba_pack(source, from, &source->own_axis, own.width, &source->inner_axis, k.width, kept_row(c, batch, step, block),
+                       c->plan.row_pack_ld);
+        else
+            samba_pack(source, from, &source->inner_axis, k.width, &source->own_axis, own.width,
+                       kept_vector(c, batch, step, block), c->plan.vector_pack_ld);
+    }
+}
+
+/* Phases: packs of constants; all sums and, without slices, the epilogue; with slices, combining and the epilogue; where the epilogue collects,
  * finishing. */
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
@@ -248,6 +286,15 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     const samba_contract_plan *plan = &c->plan;
     char *own = scratch + c->shared_bytes + thread * c->thread_bytes;
     bool sliced = plan->slices > 1;
+    if (c->kept) {
+        if (phase == 0 && c->vector_kept)
+            keep_side(c, &plan->vector, false, thread, threads);
+        if (phase == 0 && c->row_kept)
+            keep_side(c, &plan->row, true, thread, threads);
+        if (phase == 0)
+            return;
+        phase--;
+    }
     if (phase == 1 + sliced) {
         if (thread == 0)
             samba_tile_finish(c->program, scratch + c->shared_bytes, c->thread_bytes, threads);
@@ -401,9 +448,9 @@ static void lay_out_scratch(contraction *c, int64_t tile_bytes)
     c->sums_at = at;
     at += plan->slices > 1 ? 0 : plan->sums_bytes;
     c->row_pack_at = at;
-    at += plan->row_pack_bytes * plan->row_group;
+    at += c->row_kept ? 0 : plan->row_pack_bytes * plan->row_group;
     c->vector_pack_at = at;
-    at += plan->vector_pack_bytes;
+    at += c->vector_kept ? 0 : plan->vector_pack_bytes;
     c->row_plane_at = at;
     at += plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
     c->vector_plane_at = at;
@@ -413,6 +460,28 @@ static void lay_out_scratch(contraction *c, int64_t tile_bytes)
     c->needed_at = at;
     c->thread_bytes = at + (c->skip ? (c->skip->runs * (int64_t)sizeof(samba_range) + 63) / 64 * 64 : 0);
     c->shared_bytes = plan->slices > 1 ? plan->units * plan->slices * plan->sums_bytes : 0;
+}
+
+/* How often a side has to be packed: once for all batch elements that share it. */
+static int64_t batches_of(const contraction *c, const samba_factor *factor, int64_t batches)
+{
+    for (int i = 0; i < c->contract.batch_rank; i++)
+        if (factor->batch[i] != 0)
+            return batches;
+    return 1;
+}
+
+static int64_t lay_out_kept(contraction *c, int64_t batches)
+{
+    const samba_contract_plan *plan = &c->plan;
+    c->row_kept = plan->row_packed && plan->row.kept;
+    c->vector_kept = plan->vector_packed && plan->vector.kept;
+    c->row_batches = batches_of(c, &plan->row.factor, batches);
+    c->vector_batches = batches_of(c, &plan->vector.factor, batches);
+    c->row_slot = round_up(plan->row_pack_bytes, 64);
+    c->vector_slot = round_up(plan->vector_pack_bytes, 64);
+    c->row_kept_at = c->vector_kept ? c->vector_batches * plan->vector.inner.blocks * plan->vector.own.blocks * c->vector_slot : 0;
+    return c->row_kept_at + (c->row_kept ? c->row_batches * plan->row.inner.blocks * plan->row.own.blocks * c->row_slot : 0);
 }
 
 samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
@@ -425,6 +494,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     samba_contract_problem problem = {.contract = stage->contract, .kernels = prepare->kernels,
                                       .buffers = prepare->buffers, .memory = prepare->memory,
                                       .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm};
+    problem.constant_a = prepare->constant && prepare->constant[stage->contract.a.buffer];
+    problem.constant_b = prepare->constant && prepare->constant[stage->contract.b.buffer];
+    int64_t kept_bytes = 0;
     samba_contract *contract = &problem.contract;
     problem.batches = product(contract->batch_rank, contract->batch);
     problem.m = product(contract->m_rank, contract->m);
@@ -451,6 +523,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         if (folded >= 0 && folded < c->plan.cost)
             return samba_prepare_fold(prepare, stage, &problem, c->program, prepared);
         c->contract = *contract;
+        kept_bytes = lay_out_kept(c, problem.batches);
         SAMBA_TRY(make_tables(c, prepare->arena));
 #if defined(__x86_64__)
         if (prepare->use_libxsmm && c->plan.way == SAMBA_WAY_DENSE)
@@ -459,6 +532,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     }
     lay_out_scratch(c, samba_tile_thread_scratch(c->program));
     *prepared = (samba_prepared){.run = run, .state = c, .shared_scratch = c->shared_bytes, .thread_scratch = c->thread_bytes};
-    prepared->phases = 1 + (c->plan.slices > 1) + samba_tile_has_collect(c->program);
+    prepared->refresh_phases = kept_bytes > 0;
+    prepared->kept_bytes = kept_bytes;
+    prepared->kept = kept_bytes ? &c->kept : NULL;
+    prepared->phases = prepared->refresh_phases + 1 + (c->plan.slices > 1) + samba_tile_has_collect(c->program);
     return SAMBA_OK;
 }

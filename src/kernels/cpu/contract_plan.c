@@ -114,6 +114,7 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
     *source = (samba_source){.kernels = problem->kernels, .class_ = problem->contract.class_, .factor = *factor};
     source->memory = problem->memory + problem->buffers[factor->buffer].offset +
                      factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+    source->kept = (second ? problem->constant_b : problem->constant_a) && factor->window_count == 0;
 }
 
 /* Steps of k are shortened until the planes stay in the nearest cache. */
@@ -226,7 +227,7 @@ static double block_span(const samba_source *source)
 static double source_cost(const samba_source *source, bool packed, bool rows_are_own)
 {
     const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
-    double pack = packed ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
+    double pack = packed && !source->kept ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
     double block = (double)(source->own.width * source->inner.width);
     const samba_plane_window *last = &source->plane_windows[source->factor.window_count - 1];
     double plane = 0;

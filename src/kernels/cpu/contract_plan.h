@@ -44,6 +44,7 @@ typedef struct samba_contract_problem {
     char *memory;
     int threads;
     bool use_libxsmm;
+    bool constant_a, constant_b; /* a pack of it is made once and kept */
 } samba_contract_problem;
 
 /* Drops dims of size 1, makes windows that never leave the image into strides, merges dims that are one in memory. */

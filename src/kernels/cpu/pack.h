@@ -61,6 +61,7 @@ typedef struct samba_source {
     samba_factor factor; /* dims as in the splits */
     const char *memory;  /* element at index 0 of everything */
     samba_split own, inner;
+    bool kept;           /* packs of it are made once, at refresh: packing costs a run nothing */
     bool native;         /* elements lie in memory (or in the plane) as the sums' type */
     int64_t memory_size, element_size;
     samba_axis own_axis, inner_axis;

@@ -12,6 +12,9 @@
  *
  * A is read in place where its k lies together and few columns would pay for packing it, or sharing it would take much memory.
  *
+ * A constant side is packed at refresh, into memory that the stage keeps. Where it is the shared one, a run has nothing to pack before
+ * it multiplies.
+ *
  * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together: B is [k/2][64][2], A [rows][k];
  * an odd last k is padded with zero. Sums are float all the same.
  *
@@ -60,11 +63,13 @@ typedef struct panels {
     bool direct;     /* sums end where the result belongs */
     int64_t batches, m, n, k;
     bool share_a;    /* A is packed whole, B by units; else the other way */
+    bool keep_a, keep_b; /* packed whole, at refresh */
+    char *kept;          /* a counter as in shared scratch, then that side */
     int64_t rows, row_round, row_blocks, step, steps, panel_count; /* rows of a block, and what they are multiples of */
     int64_t unit_blocks, unit_panels, row_units, column_units, units, hot_panels;
     samba_source a, b; /* as samba_pack wants them; their axes are even */
     int64_t row_ld;    /* of A as block kernels see it */
-    int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes; /* packed, of full steps */
+    int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
     int64_t shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
     pairs_kernel made[HEIGHTS][2][2][2]; /* [height of the block][last panel][last step][first step] */
 } panels;
@@ -167,12 +172,16 @@ static panels_unit place_unit(const panels *p, int64_t unit)
     return at;
 }
 
+/* The side that units take apart and pack, or read in place, themselves. */
+static bool owns_a(const panels *p) { return !p->share_a && !p->keep_a; }
+static bool owns_b(const panels *p) { return p->share_a && !p->keep_b; }
+
 /* What a unit packs for itself at a step: of its rows block i, or else all its panels. */
 static void fetch_own(const panels *p, const panels_unit *at, int64_t step, int64_t i, samba_fetch *fetch)
 {
-    if (!p->share_a)
+    if (owns_a(p))
         fetch_block(&p->a, rows_at(p, at->batch, step, i), rows_of(p, i), depth_of(p, step), fetch);
-    for (int64_t j = at->j0; p->share_a && j < at->j1; j++)
+    for (int64_t j = at->j0; owns_b(p) && j < at->j1; j++)
         fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
 }
 
@@ -227,26 +236,35 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
                        block.c, block.ldc, height, width);
 }
 
-static void run_unit(const panels *p, const char *shared, char *own, int64_t unit)
+static bool keeps_shared(const panels *p) { return p->share_a ? p->keep_a : p->keep_b; }
+
+/* A side that is packed whole: kept, or in shared scratch. */
+static char *packed_side(const panels *p, bool kept, char *scratch, int64_t batch)
+{
+    return (kept ? p->kept + batch * p->kept_batch_bytes : scratch + batch * p->shared_batch_bytes) + COUNTER_BYTES;
+}
+
+static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
 {
     panels_unit at = place_unit(p, unit);
     float *sums = (float *)(own + p->sums_at);
     char *mine = own + p->own_pack_at;
-    shared += at.batch * p->shared_batch_bytes;
+    const char *whole_a = packed_side(p, p->keep_a, scratch, at.batch), *whole_b = packed_side(p, p->keep_b, scratch, at.batch);
+    bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
     for (int64_t step = 0; step < p->steps; step++) {
         bool ends = step == p->steps - 1 && !p->direct;
-        const char *a = shared + step * p->a_step_bytes;
-        const char *b = p->share_a ? mine - panel_place(p, step, at.j0) : shared + step * p->b_step_bytes;
+        const char *a = whole_a + step * p->a_step_bytes;
+        const char *b = own_b ? mine - panel_place(p, step, at.j0) : whole_b + step * p->b_step_bytes;
         samba_fetch fetch = {0};
-        for (int64_t j = at.j0; j < at.j1 && p->share_a; j++)
+        for (int64_t j = at.j0; j < at.j1 && own_b; j++)
             pack_panel(p, mine + panel_place(p, step, j - at.j0), at.batch, step, j);
         if (p->share_a)
             fetch_next(p, unit, &at, step, at.i0, &fetch);
         for (int64_t i = at.i0; i < at.i1; i++) {
             int64_t row0 = at.batch * p->m + row_of(p, i);
             float *row_sums = sums + (i - at.i0) * p->rows * p->sums_ld;
-            const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : p->share_a ? a + block_place(p, i) : mine;
-            if (!p->share_a && !p->a_in_place)
+            const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_place(p, i);
+            if (own_a)
                 pack_rows(p, mine, at.batch, step, i);
             if (!p->share_a) {
                 fetch = (samba_fetch){0};
@@ -266,39 +284,57 @@ static void run_unit(const panels *p, const char *shared, char *own, int64_t uni
     }
 }
 
-static void pack_shared(const panels *p, char *shared, int64_t part)
+/* A thread's part of packing a side whole. */
+static void pack_side(const panels *p, bool side_a, bool kept, char *scratch, int thread, int threads)
 {
-    int64_t pieces = p->share_a ? p->row_blocks : p->panel_count;
-    if (p->share_a && p->a_in_place)
+    int64_t pieces = side_a ? p->row_blocks : p->panel_count;
+    int64_t parts = (kept && p->kept_batch_bytes == 0 ? 1 : p->batches) * p->steps * pieces;
+    if (side_a && p->a_in_place)
         return;
-    int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
-    shared += batch * p->shared_batch_bytes;
-    if (p->share_a)
-        pack_rows(p, shared + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
-    else
-        pack_panel(p, shared + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
+    for (int64_t part = thread * parts / threads; part < (thread + 1) * parts / threads; part++) {
+        int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
+        char *to = packed_side(p, kept, scratch, batch);
+        if (side_a)
+            pack_rows(p, to + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
+        else
+            pack_panel(p, to + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
+    }
 }
 
-/* Phases: packing the shared side; sums and epilogue; finishing, where the epilogue collects. */
+/* Units as they come free. Nobody resets a kept counter before a run: the last thread to find none left does it for the next. */
+static void take_units(const panels *p, int64_t *next, char *scratch, char *own, int threads)
+{
+    int64_t unit;
+    while ((unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
+        run_unit(p, scratch, own, unit);
+    if (keeps_shared(p) && unit == p->units + threads - 1)
+        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
+}
+
+/* Phases: packing a constant side; packing the shared side, unless that is it; sums and epilogue; finishing, where the epilogue
+ * collects. */
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const panels *p = (const panels *)state;
-    int64_t *next = (int64_t *)scratch, i;
-    char *own = scratch + p->shared_bytes + thread * p->thread_bytes, *packed = scratch + COUNTER_BYTES;
+    int64_t *next = (int64_t *)(keeps_shared(p) ? p->kept : scratch);
+    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
+    if (p->kept && phase == 0) {
+        pack_side(p, p->keep_a, true, scratch, thread, threads);
+        return;
+    }
+    if (p->kept && !keeps_shared(p))
+        phase--;
     if (phase == 0) {
         if (thread == 0)
             __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-        int64_t parts = p->batches * p->steps * (p->share_a ? p->row_blocks : p->panel_count);
-        for (i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
-            pack_shared(p, packed, i);
+        pack_side(p, p->share_a, false, scratch, thread, threads);
     } else if (phase == 1 && samba_tile_has_collect(p->program)) {
         samba_tile_begin(p->program, own);
-        for (i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
-            run_unit(p, packed, own, i);
+        for (int64_t unit = thread * p->units / threads; unit < (thread + 1) * p->units / threads; unit++)
+            run_unit(p, scratch, own, unit);
     } else if (phase == 1) {
         samba_tile_begin(p->program, own);
-        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
-            run_unit(p, packed, own, i);
+        take_units(p, next, scratch, own, threads);
     } else if (thread == 0) {
         samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
     }
@@ -410,7 +446,7 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
 }
 
-static void lay_out(panels *p)
+static void lay_out(panels *p, bool constant_a)
 {
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
     p->rows_lie = !p->half && p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
@@ -418,6 +454,7 @@ static void lay_out(panels *p)
     bool costly = p->n < FEW_COLUMNS || (p->share_a && p->batches * p->m * p->k * element(p) > SHARED_BYTES);
     p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
                     stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 : p->a.native);
+    p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 32);
     if (p->row_ld * element(p) % PAGE == 0)
         p->row_ld += 32;
@@ -430,12 +467,26 @@ static void lay_out(panels *p)
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
-    p->shared_bytes = COUNTER_BYTES + p->batches * p->shared_batch_bytes;
+    p->shared_bytes = COUNTER_BYTES + (keeps_shared(p) ? 0 : p->batches * p->shared_batch_bytes);
     own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * element(p), 64) : p->a_block_bytes;
+    own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
     p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
     bool sums = !p->direct || p->steps > 1;
     p->own_pack_at = p->sums_at + round_up(sums ? at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
     p->thread_bytes = p->own_pack_at + own;
+}
+
+/* Bytes of the side that is packed at refresh; 0: none. Batch elements that share it have one pack. */
+static int64_t lay_out_kept(panels *p)
+{
+    const samba_factor *factor = p->keep_a ? &p->a.factor : &p->b.factor;
+    p->kept_batch_bytes = 0;
+    int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes);
+    if (!p->keep_a && !p->keep_b)
+        return 0;
+    for (int i = 0; i < p->contract.batch_rank; i++)
+        p->kept_batch_bytes = factor->batch[i] ? bytes : p->kept_batch_bytes;
+    return COUNTER_BYTES + (p->kept_batch_bytes ? p->batches : 1) * bytes;
 }
 
 samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contract_problem *problem,
@@ -445,15 +496,17 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .blocks = blocks,
-                  .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m, .n = problem->n,
-                  .k = problem->k};
+    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .blocks = blocks, .contract = problem->contract,
+                  .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m,
+                  .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
+    int64_t kept_bytes;
     bool made;
     do { /* again without pairs should libxsmm have no kernel for a block of them */
         choose_blocks(p, problem);
         SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
         SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
-        lay_out(p);
+        lay_out(p, problem->constant_a);
+        kept_bytes = lay_out_kept(p);
         made = !p->half;
 #if defined(__x86_64__)
         if (p->half)
@@ -462,6 +515,9 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
         p->half = p->half && made;
     } while (!made);
     *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
-    prepared->phases = 2 + samba_tile_has_collect(program);
+    prepared->refresh_phases = kept_bytes > 0;
+    prepared->kept_bytes = kept_bytes;
+    prepared->kept = kept_bytes ? &p->kept : NULL;
+    prepared->phases = prepared->refresh_phases + !keeps_shared(p) + 1 + samba_tile_has_collect(program);
     return SAMBA_OK;
 }
