@@ -308,6 +308,76 @@ static void test_iota_random(void **state)
         }
 }
 
+/* What cross entropy does: the element in the column of a row's label, a mask of it, rows left out; and programs that look alike
+ * but need every comparison. Labels stand in all chunks, and outside. */
+enum { CHOICES, SWAPPED, MASK_STORED, NOT_NUMBERS, LABEL_AGAIN, LABEL_FORMS };
+static void label_case(tile_case *t, int64_t rows, int64_t cols, int form, int direct)
+{
+    int64_t domain[2] = {rows, cols}, per_row[2] = {1, 0};
+    case_begin(t, 2, domain);
+    int x = case_contiguous(t, SAMBA_FLOAT32), y = case_contiguous(t, SAMBA_FLOAT32);
+    int other = case_contiguous(t, form == LABEL_AGAIN ? SAMBA_INT64 : SAMBA_FLOAT32);
+    samba_dtype numbered = form == SWAPPED ? SAMBA_INT32 : SAMBA_INT64;
+    int labels = case_operand(t, numbered, 0, per_row), taken = case_operand(t, SAMBA_BOOL, 0, per_row),
+        scale = case_operand(t, SAMBA_FLOAT32, 0, per_row), found = case_operand(t, SAMBA_FLOAT32, 0, per_row),
+        sum = case_operand(t, SAMBA_FLOAT32, 0, per_row);
+    for (int64_t r = 0; r < rows; r++)
+        samba_store_double(numbered, t->memory + t->buffers[t->operands[labels].buffer].offset + r * (int64_t)samba_dtype_size(numbered),
+                           (double)(r % 5 == 4 ? -1 : r * 613 % (cols + 1)));
+    int least = case_register(t, SAMBA_F32, FULL, 0, -1), one = case_register(t, SAMBA_F32, FULL, 0, -1),
+        zero = case_register(t, SAMBA_F32, FULL, 0, -1);
+    case_emit(t, SAMBA_TILE_constant, least, -1, -1, -1, -1, -INFINITY);
+    case_emit(t, SAMBA_TILE_constant, one, -1, -1, -1, -1, 1);
+    case_emit(t, SAMBA_TILE_constant, zero, -1, -1, -1, -1, 0);
+    case_setup_ends(t);
+    int in = case_register(t, SAMBA_F32, FULL, 1, direct ? x : -1), numbers = case_register(t, SAMBA_I64, FULL, 0, -1),
+        label = case_register(t, SAMBA_I64, FULL, 1, -1), mask = case_register(t, SAMBA_F32, FULL, 1, -1),
+        only = case_register(t, SAMBA_F32, FULL, 0, -1), hot = case_register(t, SAMBA_F32, FULL, 1, -1),
+        best = case_register(t, SAMBA_F32, ROW, 1, -1), total = case_register(t, SAMBA_F32, ROW, 1, -1),
+        factor = case_register(t, SAMBA_F32, FULL, 0, -1), out = case_register(t, SAMBA_F32, FULL, 0, direct ? y : -1),
+        part = case_register(t, SAMBA_F32, FULL, 0, -1), kept = case_register(t, SAMBA_F32, FULL, 0, -1);
+    case_load(t, in, x);
+    case_op(t, SAMBA_TILE_sum, total, in, -1);
+    case_emit(t, SAMBA_TILE_iota, numbers, -1, -1, -1, -1, 1);
+    case_load(t, label, labels);
+    case_op(t, SAMBA_TILE_eq, mask, form == SWAPPED ? label : numbers, form == SWAPPED ? numbers : label);
+    if (form == MASK_STORED)
+        case_store(t, mask, other);
+    if (form == LABEL_AGAIN) {
+        case_op(t, SAMBA_TILE_add, numbers, numbers, label);
+        case_store(t, numbers, other);
+    }
+    case_emit(t, SAMBA_TILE_where, only, mask, in, least, -1, 0);
+    case_op(t, SAMBA_TILE_amax, best, only, -1);
+    case_emit(t, SAMBA_TILE_where, hot, mask, form == NOT_NUMBERS ? in : one, zero, -1, 0);
+    case_step(t, 1);
+    case_store(t, best, found);
+    case_store(t, total, sum);
+    case_step(t, 0);
+    case_load(t, factor, scale);
+    case_op(t, SAMBA_TILE_mul, part, in, factor);
+    case_op(t, SAMBA_TILE_sub, part, part, hot);
+    case_load(t, kept, taken);
+    case_emit(t, SAMBA_TILE_where, out, kept, part, zero, -1, 0);
+    case_store(t, out, y);
+    case_step(t, 1);
+}
+
+static void test_labels(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 10, 63, 64, 77, 300, 512, 1300};
+    for (int s = 0; s < 2 * SAMBA_COUNT(sizes); s++)
+        for (int form = 0; form < 2 * LABEL_FORMS; form++) {
+            char name[64];
+            tile_case t;
+            snprintf(name, sizeof name, "labels of %d columns, form %d", (int)sizes[s / 2], form);
+            label_case(&t, s % 2 ? 41 : 1, sizes[s / 2], form / 2, form % 2);
+            case_check(&t, 0, name);
+            case_end(&t);
+        }
+}
+
 /* ---- sums over any dims, all classes ---- */
 static void test_collect(void **state)
 {
@@ -611,7 +681,7 @@ int main(void)
         cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
             cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_empty_rows),
-            cmocka_unit_test(test_iota_random),
+            cmocka_unit_test(test_iota_random), cmocka_unit_test(test_labels),
         cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs),
             cmocka_unit_test(test_errors),
     };

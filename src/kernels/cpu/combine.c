@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fewer passes over a tile: where an f32 result has one reader in its step, its instruction moves into the reader, if combined.c has
- * a kernel for the two:
+ * Fewer passes over a tile: where an f32 result has one reader in its step, its instruction moves into the reader, if there is a
+ * kernel for the two (combined.c, labels.c):
  *   spread, then add, sub or mul     the reader takes one value a row (ROWS)
  *   add, sub or mul, then another    one map of three sources
  *   mul, then sum                    a dot product (DOT)
+ *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
+ *   the columns' numbers = labels of rows, then choices      one element of a row is found, none compared (SET, PICK)
  * Nothing on the way may change what the moved instruction reads: its registers, or memory that one of them is. What results stay
  * is the same to the last bit. */
 #include "kernels/cpu/tile.h"
+#include <math.h>
 #include <string.h>
 
 #define LONG_ROW 64 /* columns from which a loop for each row is no slower than spreading */
@@ -16,6 +19,7 @@ typedef struct combining {
     samba_tile_program *program;
     samba_instruction *list; /* as program->codes, with registers of -1 where the form has none */
     uint8_t *state;          /* of each code: PLAIN, MERGED with another, GONE into another */
+    int32_t *moved;          /* the code, of an earlier step, that stands before this one; -1 none */
 } combining;
 enum { PLAIN, MERGED, GONE };
 
@@ -75,9 +79,39 @@ static void take(combining *c, int i, int j, int ra, int rb, int rc)
     c->state[i] = GONE;
 }
 
+/* A load that gives every column of a row one value. */
+static bool loads_rows(const combining *c, int i)
+{
+    const samba_code *code = &c->program->codes[i];
+    return c->state[i] == PLAIN && code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && c->program->cols > 1 &&
+           c->program->views[code->view].col_stride == 0 && c->program->registers[code->d].direct < 0;
+}
+
+/* The register is used for a chunk only. */
+static void narrow(combining *c, int r)
+{
+    samba_tile_program *program = c->program;
+    program->registers[r].wide = 0;
+    for (int i = 0; i < program->moving_count; i++)
+        if (program->moving[i] == r)
+            program->column_bytes[i] = 0;
+}
+
+/* Its register then holds one value a row. */
+static void load_rows(combining *c, int i, bool once)
+{
+    samba_code *code = &c->program->codes[i];
+    code->extent = SAMBA_ROW;
+    code->once = once;
+    code->kept = -1;
+    narrow(c, code->d);
+    c->state[i] = MERGED;
+}
+
 static void combine_spread(combining *c, int i, int end)
 {
     const samba_instruction *from = &c->list[i];
+    bool loaded = loads_rows(c, i);
     int j = only_reader(c, i, end);
     if (j < 0 || !is_arithmetic(c, j) || !may_move(c, i, j))
         return;
@@ -86,7 +120,164 @@ static void combine_spread(combining *c, int i, int end)
         return;
     c->program->codes[j].action = SAMBA_DO_ROWS;
     c->program->codes[j].rows = c->program->kernels->combined->rows[number(to->op)];
-    take(c, i, j, to->a == from->d ? to->b : to->a, from->a, -1);
+    take(c, i, j, to->a == from->d ? to->b : to->a, loaded ? from->d : from->a, -1);
+    if (loaded)
+        load_rows(c, i, false);
+}
+
+/* The instruction from `begin` on, before `end`, that last wrote r; -1. */
+static int maker(const combining *c, int r, int begin, int end)
+{
+    while (--end >= begin)
+        if (c->state[end] != GONE && c->list[end].d == r)
+            return end;
+    return -1;
+}
+
+/* where(a, b, c) whose a is a loaded value a row: rows are copied. What makes b then writes the result itself, if nothing else
+ * stands between the two. */
+static void combine_choice(combining *c, int begin, int j)
+{
+    samba_code *codes = c->program->codes;
+    samba_instruction *x = &c->list[j];
+    int i = maker(c, x->a, begin, j);
+    if (codes[j].action != SAMBA_DO_MAP || codes[j].extent != SAMBA_FULL || codes[j].class_ != SAMBA_F32 || i < 0 ||
+        !loads_rows(c, i) || c->program->registers[x->a].size != sizeof(float) || only_reader(c, i, j + 1) != j)
+        return;
+    load_rows(c, i, false);
+    codes[j].action = SAMBA_DO_CHOOSE;
+    c->state[j] = MERGED;
+    int before = maker(c, x->b, begin, j);
+    if (before < 0 || only_reader(c, before, j + 1) != j || x->c == x->d ||
+        (codes[before].action != SAMBA_DO_MAP && codes[before].action != SAMBA_DO_ROWS))
+        return;
+    for (int k = before + 1; k < j; k++)
+        if (c->state[k] != GONE && !(codes[k].action == SAMBA_DO_LOAD && codes[k].extent == SAMBA_ROW && c->list[k].d != x->d))
+            return;
+    c->list[before].d = codes[before].d = x->d;
+    x->b = codes[j].b = x->d;
+}
+
+/* ---- labels ---- */
+static int times_written(const combining *c, int r)
+{
+    int times = 0;
+    for (int k = 0; k < c->program->code_count; k++)
+        times += c->state[k] != GONE && c->list[k].d == r;
+    return times;
+}
+
+/* Filled before all steps, for good. */
+static bool is_setup(const combining *c, int r)
+{
+    return times_written(c, r) == 1 && maker(c, r, 0, c->program->setup) >= 0;
+}
+
+static bool is_least(const combining *c, int r)
+{
+    int i = maker(c, r, 0, c->program->setup);
+    return is_setup(c, r) && c->list[i].op == SAMBA_TILE_constant && c->list[i].immediate == -INFINITY;
+}
+
+static const samba_step *step_of(const combining *c, int i)
+{
+    const samba_step *step = c->program->steps;
+    while (step->end <= i)
+        step++;
+    return step;
+}
+
+/* where(mask, x, -inf), of which only the greatest is asked for: its amax; -1 */
+static int picked(const combining *c, int k)
+{
+    if (!is_least(c, c->list[k].c))
+        return -1;
+    int j = only_reader(c, k, step_of(c, k)->end);
+    return j >= 0 && c->list[j].op == SAMBA_TILE_amax && c->program->codes[j].class_ == SAMBA_F32 && may_move(c, k, j) ? j : -1;
+}
+
+/* Where the mask of eq e is read: as a choice between two numbers, or between x and -inf for an amax, or otherwise. */
+static bool only_choices(const combining *c, int e)
+{
+    int mask = c->list[e].d;
+    for (int k = e + 1; k < c->program->code_count; k++) {
+        const samba_instruction *x = &c->list[k];
+        if (c->state[k] == GONE)
+            continue;
+        if (times_read(x, mask) && (x->op != SAMBA_TILE_where || x->a != mask || times_read(x, mask) > 1 ||
+                                    c->program->codes[k].class_ != SAMBA_F32 || c->program->codes[k].extent != SAMBA_FULL ||
+                                    (picked(c, k) < 0 && !(is_setup(c, x->b) && is_setup(c, x->c)))))
+            return false;
+        if (x->d == mask)
+            break;
+    }
+    return true;
+}
+
+/* One that is read in a later step alone is made there, and needs no room for a whole row. */
+static void make_where_read(combining *c, int k)
+{
+    int d = c->list[k].d, j = only_reader(c, k, c->program->code_count);
+    bool own = times_written(c, d) == 1 && c->program->registers[d].direct < 0;
+    if (!own || j < 0 || step_of(c, j) == step_of(c, k) || c->moved[j] >= 0)
+        return;
+    c->moved[j] = k;
+    narrow(c, d);
+}
+
+static void set(combining *c, int k, int label)
+{
+    c->program->codes[k].action = SAMBA_DO_SET;
+    c->program->codes[k].a = c->list[k].a = (int16_t)label;
+    c->state[k] = MERGED;
+}
+
+static void use_label(combining *c, int e, int label)
+{
+    int mask = c->list[e].d;
+    if (!only_choices(c, e)) {
+        c->list[e].b = -1;
+        set(c, e, label);
+        return;
+    }
+    c->state[e] = GONE;
+    bool ends = false;
+    for (int k = e + 1, j; k < c->program->code_count && !ends; k++) {
+        if (c->state[k] == GONE)
+            continue;
+        ends = c->list[k].d == mask;
+        if (c->list[k].a != mask)
+            continue;
+        if ((j = picked(c, k)) >= 0) {
+            c->program->codes[j].action = SAMBA_DO_PICK;
+            take(c, k, j, c->list[k].b, label, -1);
+        } else {
+            set(c, k, label);
+            make_where_read(c, k);
+        }
+    }
+}
+
+/* columns' numbers == a label a row */
+static void combine_label(combining *c, int begin, int e)
+{
+    const samba_code *codes = c->program->codes;
+    int numbers = maker(c, c->list[e].a, begin, e), label = maker(c, c->list[e].b, begin, e);
+    if (label >= 0 && codes[label].action == SAMBA_DO_IOTA) {
+        int other = numbers;
+        numbers = label;
+        label = other;
+    }
+    if (numbers < 0 || label < 0 || codes[e].class_ != SAMBA_I64 || codes[e].extent != SAMBA_FULL)
+        return;
+    if (codes[numbers].action != SAMBA_DO_IOTA || c->program->views[codes[numbers].view].col_stride != 1 ||
+        !loads_rows(c, label) || times_written(c, c->list[label].d) > 1 || only_reader(c, label, e + 1) != e)
+        return;
+    bool unused = only_reader(c, numbers, e + 1) == e;
+    load_rows(c, label, true);
+    use_label(c, e, c->list[label].d);
+    if (unused)
+        c->state[numbers] = GONE;
 }
 
 static void combine_arithmetic(combining *c, int i, int end)
@@ -110,17 +301,26 @@ static void combine_arithmetic(combining *c, int i, int end)
 }
 
 /* Closes the gaps. */
-static void close_up(combining *c, samba_step *steps)
+static void close_up(combining *c, samba_step *steps, samba_code *codes)
 {
     samba_tile_program *program = c->program;
     int kept = program->setup;
+    for (int i = kept; i < program->code_count; i++)
+        if (c->moved[i] >= 0)
+            c->state[c->moved[i]] = GONE;
     for (int s = 0; s < program->step_count; s++) {
         int begin = kept;
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
+        for (int i = program->steps[s].begin; i < program->steps[s].end; i++) {
+            if (c->moved[i] >= 0)
+                codes[kept++] = program->codes[c->moved[i]];
             if (c->state[i] != GONE)
-                program->codes[kept++] = program->codes[i];
+                codes[kept++] = program->codes[i];
+        }
         steps[s] = (samba_step){begin, kept, program->steps[s].loop};
     }
+    if (program->setup > 0)
+        memcpy(codes, program->codes, (size_t)program->setup * sizeof *codes);
+    program->codes = codes;
     program->steps = steps;
     program->code_count = kept;
 }
@@ -132,18 +332,30 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
     samba_step *steps = samba_arena_alloc(arena, (size_t)program->step_count * sizeof *steps);
     c.list = samba_arena_alloc(arena, codes * sizeof *c.list);
     c.state = samba_arena_alloc(arena, codes);
-    if (!steps || !c.list || !c.state)
+    c.moved = samba_arena_alloc(arena, codes * sizeof *c.moved);
+    samba_code *kept = samba_arena_alloc(arena, codes * sizeof *kept);
+    if (!steps || !c.list || !c.state || !c.moved || !kept)
         return SAMBA_ERROR_MEMORY;
     if (codes > 0)
         memcpy(c.list, source->instructions, codes * sizeof *c.list);
+    for (size_t i = 0; i < codes; i++)
+        c.moved[i] = -1;
     for (int s = 0; s < program->step_count; s++)
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (c.list[i].op == SAMBA_TILE_spread && program->codes[i].class_ == SAMBA_F32 && program->cols >= LONG_ROW)
+            if (c.list[i].op == SAMBA_TILE_eq)
+                combine_label(&c, program->steps[s].begin, i);
+    for (int s = 0; s < program->step_count && program->cols >= LONG_ROW; s++)
+        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
+            if ((c.list[i].op == SAMBA_TILE_spread || loads_rows(&c, i)) && program->codes[i].class_ == SAMBA_F32)
                 combine_spread(&c, i, program->steps[s].end);
     for (int s = 0; s < program->step_count; s++)
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (is_arithmetic(&c, i))
                 combine_arithmetic(&c, i, program->steps[s].end);
-    close_up(&c, steps);
+    for (int s = 0; s < program->step_count && program->cols >= LONG_ROW; s++)
+        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
+            if (c.list[i].op == SAMBA_TILE_where && c.state[i] == PLAIN)
+                combine_choice(&c, program->steps[s].begin, i);
+    close_up(&c, steps, kept);
     return SAMBA_OK;
 }

@@ -67,6 +67,9 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
         case SAMBA_DO_DOT:
             code->dot((float *)d, (const float *)a, (const float *)pointers[code->b], frame->rows, frame->cols, frame->first);
             break;
+        case SAMBA_DO_SET: samba_tile_set(program, frame, code); break;
+        case SAMBA_DO_PICK: samba_tile_pick(frame, code); break;
+        case SAMBA_DO_CHOOSE: samba_tile_choose(frame, code); break;
         case SAMBA_DO_SPREAD: program->kernels->spread[code->class_](d, a, frame->rows, frame->cols); break;
         case SAMBA_DO_COLLECT: samba_tile_collect(program, frame, code); break;
         case SAMBA_DO_CONST: fill_constant(program, frame, code); break;

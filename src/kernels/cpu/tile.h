@@ -33,7 +33,8 @@ typedef struct samba_place { /* where a view is for the tile at work */
 typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
     SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR, /* LOAD in setup */
-    SAMBA_DO_ROWS, SAMBA_DO_DOT /* several instructions in one: combine.c */
+    SAMBA_DO_ROWS, SAMBA_DO_DOT, /* several instructions in one: combine.c */
+    SAMBA_DO_SET, SAMBA_DO_PICK, SAMBA_DO_CHOOSE /* so too; labels.c */
 } samba_action;
 
 /* f32, FULL results. `first` and its like count add, sub, mul. */
@@ -126,6 +127,14 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
 void samba_tile_block(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_random(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
+
+/* labels.c: f32; a label is the number of a column */
+/* d[r,c] = b[0] where column c is row r's label a[r], c[0] elsewhere; of an eq: 1 and 0 */
+void samba_tile_set(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
+/* d[r] = the greatest so far and a[r, label b[r]], where the chunk has that column */
+void samba_tile_pick(samba_frame *frame, const samba_code *code);
+/* d[r,:] = a[r] != 0 ? b[r,:] : c[r,:] */
+void samba_tile_choose(samba_frame *frame, const samba_code *code);
 
 /* collect.c */
 void samba_tile_collect_begin(const samba_tile_program *program, samba_frame *frame);
