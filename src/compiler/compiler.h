@@ -30,6 +30,11 @@ typedef enum samba_member_role {
     SAMBA_MEMBER_ALIAS    /* a view that only adds or drops dims of size 1, or broadcasts: its source's register serves */
 } samba_member_role;
 
+typedef struct samba_group_list {
+    int32_t *at;
+    int64_t count, capacity;
+} samba_group_list;
+
 typedef struct samba_group {
     samba_group_kind kind;
     samba_phase phase;
@@ -42,8 +47,9 @@ typedef struct samba_group {
     int64_t plan_shape[SAMBA_MAX_RANK];
     int64_t member_count, member_capacity;
     samba_ref *members; /* in order */
-    uint64_t *before;   /* bit set: groups that must have run before this one */
-    bool awaited;       /* may stand in another group's set */
+    samba_group_list before, after; /* depend.c: groups it reads and groups that read it, as they were named then */
+    int32_t place, merged_into;     /* in an order in which nothing comes before what it depends on; -1: a group of its own */
+    uint32_t stamp;                 /* of the last search that came by */
 } samba_group;
 
 typedef struct samba_member { /* per node; group -1: leaf, inline leaf, or a view of memory */
@@ -59,7 +65,9 @@ typedef struct samba_fusion {
     samba_access *access;  /* per node */
     samba_member *members; /* per node */
     samba_group *groups;
-    int64_t group_count, group_capacity, words; /* words of a bit set */
+    int64_t group_count, group_capacity;
+    int32_t *pending; /* of a search over groups */
+    uint32_t stamp;
     int32_t *order; /* groups in the order they run, phase by phase; groups merged into others are left out */
     int64_t order_count;
 } samba_fusion;
@@ -71,8 +79,8 @@ bool samba_is_delivered_again(const samba_graph *graph, const samba_sink *sink);
 /* fuse.c: forms groups over nodes of phases up to `last` (later ones are ignored: remat asks what forward alone stores). */
 samba_status samba_fuse(const samba_graph *graph, samba_phase last, samba_fusion *fusion);
 void samba_fusion_free(samba_fusion *fusion);
-/* Makes `after` run after `before`; false (nothing done) when that would be a cycle. */
-bool samba_fusion_order(samba_fusion *fusion, int32_t before, int32_t after);
+/* Makes `after` run after `before`; `done` is false, and nothing is, when that would be a cycle. */
+samba_status samba_fusion_order(samba_fusion *fusion, int32_t before, int32_t after, bool *done);
 /* Fills fusion->order. */
 samba_status samba_fusion_schedule(samba_fusion *fusion);
 /* constants, iota and random numbers are computed where they are used and never have memory of their own */

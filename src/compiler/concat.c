@@ -50,8 +50,9 @@ static bool gather_pads(const samba_graph *g, samba_ref ref, int depth, pads *p)
     const samba_node *node = samba_node_at(g, ref);
     if (node->op == SAMBA_OP_pad)
         return add_pad(g, ref, p);
-    return node->op == SAMBA_OP_add && depth < SAMBA_MAX_ARITY && gather_pads(g, node->inputs[0], depth + 1, p) &&
-           gather_pads(g, node->inputs[1], depth + 1, p);
+    /* the second first: that of a residual stream, x + f(x), says no at once, and the first would lead through all layers */
+    return node->op == SAMBA_OP_add && depth < SAMBA_MAX_ARITY && gather_pads(g, node->inputs[1], depth + 1, p) &&
+           gather_pads(g, node->inputs[0], depth + 1, p);
 }
 
 static samba_ref emit_concat(samba_graph *g, int count, const samba_ref *inputs, int64_t dim)

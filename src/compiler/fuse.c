@@ -3,12 +3,13 @@
  * Fusion: every node that computes something joins a group, and a group becomes one stage. A group has a domain; each member has one
  * value for every element of it (FULL), one for every row (ROW, once a row reduction fixed what a row is), or is a reduction over anything
  * else (COLLECT), known only when the group has run. Nodes are taken in order; each tries the groups that already hold or load its
- * inputs, latest first, and begins a group of its own where none can take it. Groups never depend on each other in a circle: `before`
- * holds for each the set that must precede it.
+ * inputs, latest first, and begins a group of its own where none can take it. Groups never depend on each other in a circle
+ * (depend.c).
  *
  * Needs: core operators only. Gives: groups, roles, who needs memory, an order. Breaks nothing (the graph stays). */
 #include "compiler/fuse.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool samba_is_inline(const samba_graph *graph, samba_ref ref)
@@ -17,51 +18,39 @@ bool samba_is_inline(const samba_graph *graph, samba_ref ref)
     return op == SAMBA_OP_constant || op == SAMBA_OP_iota || op == SAMBA_OP_random;
 }
 
-/* ---- dependencies ---- */
+/* ---- dependences ---- */
 int32_t samba_maker(const samba_fusion *f, samba_ref ref) { return f->members[f->access[ref].base].group; }
 
-void samba_group_depend(samba_fusion *f, int32_t group, const uint64_t *set)
-{
-    for (int64_t w = 0; w < f->words; w++)
-        f->groups[group].before[w] |= set[w];
-    for (int64_t k = 0; k < f->group_count && f->groups[group].awaited; k++)
-        if (samba_bit(f->groups[k].before, group))
-            for (int64_t w = 0; w < f->words; w++)
-                f->groups[k].before[w] |= set[w];
-}
-
-/* Groups that must precede a group that would hold `ref`: makers of its external inputs, and all before those. */
-void samba_gather_before(const samba_fusion *f, int32_t group, samba_ref ref, uint64_t *set)
+int samba_makers(const samba_fusion *f, int32_t group, samba_ref ref, int32_t *makers)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
-    memset(set, 0, sizeof(uint64_t) * (size_t)f->words);
+    int count = 0;
     for (int i = 0; i < node->arity; i++) {
         samba_ref u = node->inputs[i];
         bool drawn = samba_node_at(f->graph, u)->op == SAMBA_OP_random;
         if (drawn)
             u = samba_node_at(f->graph, u)->inputs[0]; /* drawn where it is used: what counts is its seed, read from memory */
         int32_t from = samba_maker(f, u);
-        if (from < 0 || (group >= 0 && !drawn && samba_is_member(f, group, u)))
-            continue;
-        set[from >> 6] |= (uint64_t)1 << (from & 63);
-        f->groups[from].awaited = true;
-        for (int64_t w = 0; w < f->words; w++)
-            set[w] |= f->groups[from].before[w];
+        if (from >= 0 && (group < 0 || drawn || !samba_is_member(f, group, u)))
+            makers[count++] = from;
     }
+    return count;
 }
 
-bool samba_fusion_order(samba_fusion *f, int32_t before, int32_t after)
+/* Before `ref` becomes a member. */
+static samba_status depend_on_makers(samba_fusion *f, int32_t group, samba_ref ref)
 {
-    if (before == after || samba_bit(f->groups[before].before, after))
-        return false;
-    uint64_t *set = samba_arena_alloc(&f->arena, sizeof(uint64_t) * (size_t)f->words);
-    if (!set)
-        return false;
-    f->groups[before].awaited = true;
-    memcpy(set, f->groups[before].before, sizeof(uint64_t) * (size_t)f->words);
-    set[before >> 6] |= (uint64_t)1 << (before & 63);
-    samba_group_depend(f, after, set);
-    return true;
+    int32_t makers[SAMBA_MAX_ARITY];
+    int count = samba_makers(f, group, ref, makers);
+    for (int i = 0; i < count; i++)
+        SAMBA_TRY(samba_group_depend(f, group, makers[i]));
+    return SAMBA_OK;
+}
+
+samba_status samba_fusion_order(samba_fusion *f, int32_t before, int32_t after, bool *done)
+{
+    *done = before != after && !samba_group_precedes(f, after, before);
+    return *done ? samba_group_depend(f, after, before) : SAMBA_OK;
 }
 
 static samba_status add_member(samba_fusion *f, int32_t group, samba_ref ref, const samba_joining *how)
@@ -82,17 +71,14 @@ static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phas
 {
     SAMBA_TRY(samba_grow(f->arena.context, (void **)&f->groups, sizeof(samba_group), &f->group_capacity, f->group_count + 1));
     samba_group *g = &f->groups[f->group_count];
-    *g = (samba_group){.kind = kind, .phase = phase, .anchor = anchor, .rank = rank};
-    g->before = samba_arena_alloc(&f->arena, sizeof(uint64_t) * (size_t)f->words);
-    if (!g->before)
-        return SAMBA_ERROR_MEMORY;
+    *g = (samba_group){.kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .place = (int32_t)f->group_count, .merged_into = -1};
     memcpy(g->domain, domain, sizeof(int64_t) * (size_t)rank);
     *group = (int32_t)f->group_count++;
     return SAMBA_OK;
 }
 
 /* A node that no group takes. The domain of a reduction has what it reduces last where the operator needs whole rows (argmax). */
-static samba_status begin_group(samba_fusion *f, samba_ref ref, uint64_t *before)
+static samba_status begin_group(samba_fusion *f, samba_ref ref)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     samba_op_class class_ = samba_ops[node->op].class_;
@@ -122,7 +108,7 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref, uint64_t *before
     }
     int32_t group;
     SAMBA_TRY(new_group(f, kind, (samba_phase)node->phase, ref, domain->rank, sizes, &group));
-    samba_gather_before(f, -1, ref, before);
+    SAMBA_TRY(depend_on_makers(f, group, ref));
     samba_group *g = &f->groups[group];
     if (class_ == SAMBA_CONTRACT) {
         samba_contract contract;
@@ -138,7 +124,6 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref, uint64_t *before
         how.role = rows ? SAMBA_MEMBER_ROW : SAMBA_MEMBER_COLLECT;
         how.cols = rows ? cols : 0;
     }
-    samba_group_depend(f, group, before);
     return add_member(f, group, ref, &how);
 }
 
@@ -190,7 +175,7 @@ static int32_t twin_group(const samba_fusion *f, samba_ref ref)
 }
 
 /* Candidates: groups that hold an input, then groups that read one from memory; the latest first. */
-static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, int32_t *scalars, uint64_t *before)
+static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, int32_t *scalars)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     samba_op_class class_ = samba_ops[node->op].class_;
@@ -211,8 +196,8 @@ static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, 
             if (best < 0)
                 break;
             samba_joining how;
-            if (samba_can_join(f, (int32_t)best, ref, before, &how)) {
-                samba_group_depend(f, (int32_t)best, before);
+            if (samba_can_join(f, (int32_t)best, ref, &how)) {
+                SAMBA_TRY(depend_on_makers(f, (int32_t)best, ref));
                 return add_member(f, (int32_t)best, ref, &how);
             }
             limit = best;
@@ -221,7 +206,7 @@ static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, 
     int32_t twin = twin_group(f, ref);
     if (twin >= 0)
         return add_member(f, twin, ref, &(samba_joining){.role = SAMBA_MEMBER_FULL});
-    SAMBA_TRY(begin_group(f, ref, before));
+    SAMBA_TRY(begin_group(f, ref));
     if (scalar)
         scalars[node->phase] = f->members[ref].group;
     return SAMBA_OK;
@@ -267,6 +252,7 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
             if (f->access[graph->sinks[k].value].base == i && graph->sinks[k].phase < phase)
                 phase = graph->sinks[k].phase;
         int32_t group;
+        bool done;
         samba_joining how = {.role = SAMBA_MEMBER_FULL};
         for (int d = 0; d < node->rank; d++)
             how.dims[d] = (int8_t)d;
@@ -275,7 +261,7 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
         for (int64_t k = 0; k < graph->node_count; k++)
             for (int a = 0; a < graph->nodes[k].arity && f->members[k].group >= 0; a++)
                 if (f->access[graph->nodes[k].inputs[a]].base == i)
-                    samba_fusion_order(f, group, f->members[k].group);
+                    SAMBA_TRY(samba_fusion_order(f, group, f->members[k].group, &done));
     }
     return SAMBA_OK;
 }
@@ -284,19 +270,16 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
 {
     const samba_graph *graph = f->graph;
     size_t count = (size_t)graph->node_count + 1;
-    f->words = ((int64_t)count + 63) / 64 + 1;
     f->access = samba_arena_alloc(&f->arena, sizeof(samba_access) * count);
     f->members = samba_arena_alloc(&f->arena, sizeof(samba_member) * count);
     int32_t *reader = samba_arena_alloc(&f->arena, sizeof(int32_t) * count);
-    uint64_t *before = samba_arena_alloc(&f->arena, sizeof(uint64_t) * (size_t)f->words);
     int32_t scalars[SAMBA_PHASE_COUNT];
     for (int i = 0; i < SAMBA_PHASE_COUNT; i++)
         scalars[i] = -1;
-    if (!f->access || !f->members || !reader || !before)
+    if (!f->access || !f->members || !reader)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_access_all(graph, f->access));
-    /* bit sets are over groups: at most one a node that computes */
-    int64_t possible = 0;
+    int64_t possible = 0; /* groups: at most one a node that computes */
     for (int64_t i = 0; i < graph->node_count; i++) {
         f->members[i].group = -1;
         reader[i] = -1;
@@ -304,7 +287,7 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
         possible += class_ != SAMBA_LEAF && (class_ != SAMBA_VIEW || f->access[i].base == i);
         possible += samba_is_inline(graph, (samba_ref)i);
     }
-    f->words = (possible + 63) / 64 + 1;
+    SAMBA_TRY(samba_dependences_begin(f, possible));
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
         samba_op_class class_ = samba_ops[node->op].class_;
@@ -312,7 +295,7 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
             continue;
         if (class_ == SAMBA_VIEW && (alias(f, (samba_ref)i) || f->access[i].base != i))
             continue;
-        SAMBA_TRY(place_node(f, (samba_ref)i, reader, scalars, before));
+        SAMBA_TRY(place_node(f, (samba_ref)i, reader, scalars));
         if (class_ == SAMBA_MAP)
             SAMBA_TRY(samba_merge_inputs(f, (samba_ref)i));
         int32_t group = f->members[i].group;
@@ -337,6 +320,7 @@ void samba_fusion_free(samba_fusion *f)
 {
     if (!f->arena.context)
         return;
+    samba_dependences_free(f);
     for (int64_t i = 0; i < f->group_count; i++)
         samba_free(f->arena.context, f->groups[i].members, sizeof(samba_ref) * (size_t)f->groups[i].member_capacity);
     samba_free(f->arena.context, f->groups, sizeof(samba_group) * (size_t)f->group_capacity);
@@ -344,51 +328,88 @@ void samba_fusion_free(samba_fusion *f)
     *f = (samba_fusion){0};
 }
 
+/* ---- the order ---- */
+typedef struct turn { /* of a group that runs */
+    samba_phase phase;
+    bool redone;
+    samba_ref first_member;
+    int32_t group;
+} turn;
+
+static int by_turn(const void *left, const void *right)
+{
+    const turn *a = left, *b = right;
+    if (a->phase != b->phase)
+        return a->phase < b->phase ? -1 : 1;
+    if (a->redone != b->redone)
+        return a->redone ? 1 : -1;
+    return a->first_member < b->first_member ? -1 : a->first_member > b->first_member;
+}
+
+/* A heap: the least turn comes first. */
+static void push(int32_t *heap, int64_t count, int32_t value)
+{
+    int64_t at = count;
+    for (; at > 0 && heap[(at - 1) / 2] > value; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = value;
+}
+
+static int32_t pop(int32_t *heap, int64_t count)
+{
+    int32_t least = heap[0], value = heap[count - 1];
+    int64_t at = 0;
+    for (int64_t next; (next = 2 * at + 1) < count - 1; at = next) {
+        next += next + 1 < count - 1 && heap[next + 1] < heap[next];
+        if (heap[next] >= value)
+            break;
+        heap[at] = heap[next];
+    }
+    heap[at] = value;
+    return least;
+}
+
+static int64_t dependences(const samba_fusion *f, int32_t group)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < f->groups[group].before.count; i++)
+        count += samba_group_now(f, f->groups[group].before.at[i]) != group;
+    return count;
+}
+
 /* By phase, what is redone last, then as soon as everything before has run, lowest first member first: close to the order the model was written in. */
 samba_status samba_fusion_schedule(samba_fusion *f)
 {
-    int64_t count = f->group_count;
-    f->order = samba_arena_alloc(&f->arena, sizeof(int32_t) * (size_t)(count + 1));
-    uint64_t *done = samba_arena_alloc(&f->arena, sizeof(uint64_t) * (size_t)f->words);
-    int32_t *sorted = samba_arena_alloc(&f->arena, sizeof(int32_t) * (size_t)(count + 1));
-    if (!f->order || !done || !sorted)
+    size_t room = (size_t)f->group_count + 1;
+    turn *turns = samba_arena_alloc(&f->arena, sizeof *turns * room);
+    int64_t *awaits = samba_arena_alloc(&f->arena, sizeof *awaits * room); /* per group: dependences that have not run */
+    int32_t *turn_of = samba_arena_alloc(&f->arena, sizeof *turn_of * room), *ready = samba_arena_alloc(&f->arena, sizeof *ready * room);
+    f->order = samba_arena_alloc(&f->arena, sizeof(int32_t) * room);
+    if (!turns || !awaits || !turn_of || !ready || !f->order)
         return SAMBA_ERROR_MEMORY;
-    int64_t live = 0;
-    for (int64_t i = 0; i < count; i++) { /* insertion: nearly sorted already; groups merged into others are empty */
-        if (f->groups[i].member_count == 0)
-            continue;
-        int64_t k = live++;
-        for (; k > 0; k--) {
-            const samba_group *a = &f->groups[sorted[k - 1]], *b = &f->groups[i];
-            int by_part = a->phase != b->phase ? (a->phase < b->phase ? -1 : 1) : (int)a->redone - (int)b->redone;
-            if (by_part < 0 || (by_part == 0 && a->members[0] <= b->members[0]))
-                break;
-            sorted[k] = sorted[k - 1];
+    int64_t live = 0, waiting = 0, placed = 0;
+    for (int32_t i = 0; i < f->group_count; i++) /* groups merged into others are empty */
+        if (f->groups[i].member_count > 0)
+            turns[live++] = (turn){f->groups[i].phase, f->groups[i].redone, f->groups[i].members[0], i};
+    qsort(turns, (size_t)live, sizeof *turns, by_turn);
+    for (int32_t i = 0; i < live; i++) {
+        turn_of[turns[i].group] = i;
+        awaits[turns[i].group] = dependences(f, turns[i].group);
+        if (awaits[turns[i].group] == 0)
+            push(ready, waiting++, i);
+    }
+    while (waiting > 0) {
+        int32_t group = turns[pop(ready, waiting--)].group;
+        const samba_group_list *after = &f->groups[group].after;
+        f->order[placed++] = group;
+        for (int64_t i = 0; i < after->count; i++) {
+            int32_t next = samba_group_now(f, after->at[i]);
+            if (next != group && --awaits[next] == 0)
+                push(ready, waiting++, turn_of[next]);
         }
-        sorted[k] = (int32_t)i;
     }
     f->order_count = live;
-    int64_t placed = 0, first = 0;
-    while (placed < live) {
-        int64_t pick = -1;
-        for (int64_t i = first; i < live && pick < 0; i++) {
-            if (samba_bit(done, sorted[i]))
-                continue;
-            bool ready = true;
-            for (int64_t w = 0; w < f->words && ready; w++)
-                ready = (f->groups[sorted[i]].before[w] & ~done[w]) == 0;
-            if (ready)
-                pick = i;
-        }
-        if (pick < 0)
-            return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: groups depend on each other in a circle");
-        int32_t group = sorted[pick];
-        done[group >> 6] |= (uint64_t)1 << (group & 63);
-        f->order[placed++] = group;
-        while (first < live && samba_bit(done, sorted[first]))
-            first++;
-    }
-    return SAMBA_OK;
+    return placed == live ? SAMBA_OK : samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: groups depend on each other in a circle");
 }
 
 samba_status samba_pass_fuse(samba_compiler *compiler)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the files of fusion: fuse.c (the walk over nodes, dependencies, the order), join.c (may a node join a group), merge.c (two groups
+ * Between the files of fusion: fuse.c (the walk over nodes, the order), depend.c (which group
+ * must precede which), join.c (may a node join a group), merge.c (two groups
  * become one), reach.c (sizes, and memory a group can read or write under its domain). */
 #ifndef SAMBA_FUSE_H
 #define SAMBA_FUSE_H
@@ -10,8 +11,6 @@
 #define SAMBA_GROUP_MEMBER_LIMIT 96 /* bounds registers and operands of a group's program */
 #define SAMBA_FEW_ROWS 4            /* with fewer rows than this, rows longer than SAMBA_LONG_ROW are collected by all threads instead */
 #define SAMBA_LONG_ROW 4096
-
-static inline bool samba_bit(const uint64_t *set, int64_t i) { return (set[i >> 6] >> (i & 63)) & 1; }
 
 typedef struct samba_joining { /* how a node would be a member of a group */
     samba_member_role role;
@@ -37,14 +36,23 @@ bool samba_group_in_reach(const samba_fusion *fusion, int32_t group, int cols); 
 
 /* ---- fuse.c ---- */
 int32_t samba_maker(const samba_fusion *fusion, samba_ref ref); /* group that computes what ref is a view of; -1: none */
-/* All of `set`, and what it waits for, precedes the group and whoever waits for it. */
-void samba_group_depend(samba_fusion *fusion, int32_t group, const uint64_t *set);
-/* Groups that must precede a group that would hold `ref` (group -1: a new one). */
-void samba_gather_before(const samba_fusion *fusion, int32_t group, samba_ref ref, uint64_t *set);
+/* Groups that compute what a group holding `ref` would read from memory (group -1: a new one); at most SAMBA_MAX_ARITY. */
+int samba_makers(const samba_fusion *fusion, int32_t group, samba_ref ref, int32_t *makers);
+
+/* ---- depend.c ---- */
+samba_status samba_dependences_begin(samba_fusion *fusion, int64_t possible); /* groups there can be */
+void samba_dependences_free(samba_fusion *fusion);
+int32_t samba_group_now(const samba_fusion *fusion, int32_t group); /* that it was merged into */
+/* `group` runs after `on`, which must not be what follows it. */
+samba_status samba_group_depend(samba_fusion *fusion, int32_t group, int32_t on);
+/* Must `first` run before `second`: at all, or because of a third group that stands between them? */
+bool samba_group_precedes(samba_fusion *fusion, int32_t first, int32_t second);
+bool samba_group_between(samba_fusion *fusion, int32_t first, int32_t second);
+/* `into` takes over the dependences of `from`; no third group stands between them. */
+samba_status samba_group_absorb(samba_fusion *fusion, int32_t into, int32_t from);
 
 /* ---- join.c ---- */
-/* `before` receives what samba_gather_before gives. */
-bool samba_can_join(samba_fusion *fusion, int32_t group, samba_ref ref, uint64_t *before, samba_joining *how);
+bool samba_can_join(samba_fusion *fusion, int32_t group, samba_ref ref, samba_joining *how);
 /* In-group inputs lie in the domain where broadcasting against the node's own dims puts them. */
 bool samba_inputs_aligned(const samba_fusion *fusion, int32_t group, const samba_node *node, const int8_t *dims);
 /* How many trailing dims the reduced ones are exactly (sizes of 1 aside); 0 when they are not. */

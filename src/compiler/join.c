@@ -109,16 +109,17 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
     return node->op != SAMBA_OP_argmax && samba_group_writable(g, g->cols, node, how->dims);
 }
 
-bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, uint64_t *before, samba_joining *how)
+bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, samba_joining *how)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     const samba_group *g = &f->groups[group];
     if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase || g->member_count >= SAMBA_GROUP_MEMBER_LIMIT ||
         g->member_count == 0 || samba_node_at(f->graph, g->anchor)->part != node->part)
         return false;
-    samba_gather_before(f, group, ref, before);
-    if (samba_bit(before, group))
-        return false;
+    int32_t makers[SAMBA_MAX_ARITY];
+    for (int i = samba_makers(f, group, ref, makers) - 1; i >= 0; i--)
+        if (makers[i] == group || samba_group_precedes(f, group, makers[i]))
+            return false;
     if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS)
         return join_reduce(f, group, node, how);
     if (!join_map(f, group, node, how))

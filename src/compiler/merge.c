@@ -22,22 +22,14 @@ static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collecto
     return false;
 }
 
-static bool another_between(const samba_fusion *f, int32_t first, int32_t second)
-{
-    for (int32_t k = 0; k < f->group_count; k++)
-        if (k != first && k != second && f->groups[k].member_count > 0 && samba_bit(f->groups[k].before, first) && samba_bit(f->groups[second].before, k))
-            return true;
-    return false;
-}
-
-static bool mergeable(const samba_fusion *f, int32_t into, int32_t from)
+static bool mergeable(samba_fusion *f, int32_t into, int32_t from)
 {
     const samba_group *a = &f->groups[into], *b = &f->groups[from];
     if (b->kind != SAMBA_GROUP_TILE || (a->kind != SAMBA_GROUP_TILE && a->kind != SAMBA_GROUP_CONTRACT) || a->phase != b->phase ||
         samba_node_at(f->graph, a->anchor)->part != samba_node_at(f->graph, b->anchor)->part || a->rank != b->rank || memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
         a->member_count + b->member_count > SAMBA_GROUP_MEMBER_LIMIT || (b->cols != 0 && b->cols != a->cols))
         return false;
-    if (another_between(f, into, from) || another_between(f, from, into) || reads_memory(f, into, from) || reads_memory(f, from, into))
+    if (samba_group_between(f, into, from) || samba_group_between(f, from, into) || reads_memory(f, into, from) || reads_memory(f, from, into))
         return false;
     samba_group probe = *a; /* what `from` reads and writes, under the rules of `into` */
     for (int64_t m = 0; m < b->member_count; m++) {
@@ -67,21 +59,7 @@ static samba_status merge(samba_fusion *f, int32_t into, int32_t from, samba_ref
     for (int64_t i = a->members[0]; i <= ref; i++) /* views too, which no list holds */
         if (f->members[i].group == from)
             f->members[i].group = into;
-    a->awaited |= b->awaited;
-    for (int64_t k = 0; k < f->group_count; k++)
-        if (samba_bit(f->groups[k].before, from)) {
-            f->groups[k].before[from >> 6] &= ~((uint64_t)1 << (from & 63));
-            f->groups[k].before[into >> 6] |= (uint64_t)1 << (into & 63);
-        }
-    for (int64_t w = 0; w < f->words; w++)
-        a->before[w] |= b->before[w];
-    memset(b->before, 0, sizeof(uint64_t) * (size_t)f->words);
-    a->before[into >> 6] &= ~((uint64_t)1 << (into & 63));
-    for (int64_t k = 0; k < f->group_count; k++) /* whoever waits for the merged group waits for all that it waits for */
-        if (samba_bit(f->groups[k].before, into))
-            for (int64_t w = 0; w < f->words; w++)
-                f->groups[k].before[w] |= a->before[w];
-    return SAMBA_OK;
+    return samba_group_absorb(f, into, from);
 }
 
 /* Node `ref` has just joined a group and reads others. A value of another group keeps its place only if its dims lie in the one domain as

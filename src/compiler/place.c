@@ -143,18 +143,18 @@ static samba_status find_readers(samba_compiler *c)
 
 /* An assignment takes effect when its phase ends: other groups of the phase still read the old value, so they go before the writer, if
  * they can. Later phases read the new one. */
-static bool in_place(samba_compiler *c, samba_ref leaf, int32_t writer)
+static samba_status in_place(samba_compiler *c, samba_ref leaf, int32_t writer, bool *can)
 {
     samba_fusion *f = &c->fusion;
-    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf]; i++)
-        if (c->readers.groups[i] == writer && !reads_in_step(c, writer, leaf))
-            return false;
-    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf]; i++) {
+    *can = true;
+    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf] && *can; i++)
+        *can = c->readers.groups[i] != writer || reads_in_step(c, writer, leaf);
+    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf] && *can; i++) {
         int32_t h = c->readers.groups[i];
-        if (h != writer && f->groups[h].phase == f->groups[writer].phase && !samba_fusion_order(f, h, writer))
-            return false;
+        if (h != writer && f->groups[h].phase == f->groups[writer].phase)
+            SAMBA_TRY(samba_fusion_order(f, h, writer, can));
     }
-    return true;
+    return SAMBA_OK;
 }
 
 static samba_status add_copy(samba_compiler *c, const samba_sink *sink, int32_t buffer)
@@ -178,7 +178,9 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
     /* sinks fill in constants themselves: a stage that wants one in memory must not find a gradient there in the next micro-batch */
     int32_t group = samba_node_at(c->graph, base)->op == SAMBA_OP_constant ? -1 : f->members[base].group;
     bool whole = group >= 0 && samba_access_is_whole(c->graph, f->access, sink->value);
-    bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || (f->groups[group].phase == sink->phase && in_place(c, sink->target, group)));
+    bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || f->groups[group].phase == sink->phase);
+    if (fits && sink->kind == SAMBA_SINK_ASSIGN)
+        SAMBA_TRY(in_place(c, sink->target, group, &fits));
     if (fits && c->buffer_of[base] < 0) {
         c->buffer_of[base] = target;
         return SAMBA_OK;

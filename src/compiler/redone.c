@@ -48,9 +48,19 @@ samba_status samba_fusion_find_redone(samba_fusion *f)
         for (int64_t m = 0; m < group->member_count; m++)
             group->redone = group->redone && !kept[group->members[m]];
     }
-    for (int64_t k = 0; k < f->group_count; k++) /* a kept group may hold what only outputs need: what that waits for stays too */
-        for (int64_t i = 0; i < f->group_count && !f->groups[k].redone; i++)
-            if (f->groups[k].member_count > 0 && samba_bit(f->groups[k].before, i))
-                f->groups[i].redone = false;
+    /* a kept group may hold what only outputs need: what that waits for stays too */
+    int64_t count = 0;
+    for (int32_t k = 0; k < f->group_count; k++)
+        if (f->groups[k].member_count > 0 && !f->groups[k].redone)
+            f->pending[count++] = k;
+    while (count > 0) {
+        const samba_group_list *before = &f->groups[f->pending[--count]].before;
+        for (int64_t i = 0; i < before->count; i++) {
+            int32_t earlier = samba_group_now(f, before->at[i]);
+            if (f->groups[earlier].redone)
+                f->pending[count++] = earlier;
+            f->groups[earlier].redone = false;
+        }
+    }
     return SAMBA_OK;
 }

@@ -219,14 +219,14 @@ uint32_t samba_graph_intern(samba_graph *graph, const char *name)
     }
     table_put(graph->name_table, graph->name_table_size, hash_text(copy), graph->name_count);
     graph->names[graph->name_count] = copy;
-    graph->leaves[graph->name_count] = 0;
+    graph->leaves[graph->name_count] = (samba_named_leaf){0, 0};
     return (uint32_t)graph->name_count++;
 }
 
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name)
 {
     int64_t index = name ? find_name(graph, name) : -1;
-    return index >= 0 && graph->leaves[index] ? graph->leaves[index] - 1 : SAMBA_NONE;
+    return index >= 0 && graph->leaves[index].ref ? graph->leaves[index].ref - 1 : SAMBA_NONE;
 }
 
 /* ---- nodes ---- */
@@ -315,8 +315,8 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
     int64_t name = leaf_name(&node);
     if (name == 0)
         return samba_graph_fail_at(graph, SAMBA_ERROR_NAME, samba_op_table[node.op].name, "needs a name that is not empty");
-    if (name > 0 && graph->leaves[name])
-        return fail_taken_name(graph, &node, &graph->nodes[graph->leaves[name] - 1]);
+    if (name > 0 && graph->leaves[name].ref)
+        return fail_taken_name(graph, &node, &graph->nodes[graph->leaves[name].ref - 1]);
     if (graph->node_count >= MAX_NODES)
         return samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 nodes");
     if (grow_nodes(graph) != SAMBA_OK || reserve_table(graph, false) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
@@ -325,7 +325,7 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
     table_put(graph->table, graph->table_size, hash_node(&node), ref);
     graph->nodes[graph->node_count++] = node;
     if (name > 0)
-        graph->leaves[name] = ref + 1;
+        graph->leaves[name].ref = ref + 1;
     return ref;
 }
 
@@ -351,13 +351,11 @@ static bool check_assignment(samba_graph *graph, const samba_sink *sink)
                          samba_shape_format(value->rank, value->shape, b, sizeof(b)));
         return false;
     }
-    for (int64_t i = 0; i < graph->sink_count; i++)
-        if (graph->sinks[i].kind == SAMBA_SINK_ASSIGN && graph->sinks[i].target == sink->target &&
-            graph->sinks[i].phase == sink->phase) {
-            samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is assigned twice in %s",
-                             graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
-            return false;
-        }
+    if (graph->leaves[target->attrs->leaf.name].assigned >> sink->phase & 1) {
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is assigned twice in %s",
+                         graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
+        return false;
+    }
     return true;
 }
 
@@ -368,9 +366,9 @@ static bool check_named_sink(samba_graph *graph, const samba_sink *sink)
         samba_graph_fail(graph, SAMBA_ERROR_NAME, "an output needs a name that is not empty");
         return false;
     }
-    if (graph->leaves[sink->name]) {
+    if (graph->leaves[sink->name].ref) {
         samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": %s %%%u has that name already", name,
-                         samba_op_table[graph->nodes[graph->leaves[sink->name] - 1].op].name, graph->leaves[sink->name] - 1);
+                         samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name, graph->leaves[sink->name].ref - 1);
         return false;
     }
     for (int64_t i = 0; i < graph->sink_count; i++)
@@ -404,8 +402,11 @@ void samba_graph_sink(samba_graph *graph, samba_sink sink)
     void *items = graph->sinks;
     samba_status status = samba_grow(graph->context, &items, sizeof(samba_sink), &graph->sink_capacity, graph->sink_count + 1);
     graph->sinks = items;
-    if (status != SAMBA_OK)
+    if (status != SAMBA_OK) {
         samba_graph_stick(graph, status);
-    else
-        graph->sinks[graph->sink_count++] = sink;
+        return;
+    }
+    graph->sinks[graph->sink_count++] = sink;
+    if (sink.kind == SAMBA_SINK_ASSIGN)
+        graph->leaves[graph->nodes[sink.target].attrs->leaf.name].assigned |= (uint8_t)(1 << sink.phase);
 }

@@ -125,6 +125,11 @@ typedef struct samba_sink {
     samba_ref value;
 } samba_sink;
 
+typedef struct samba_named_leaf {
+    uint32_t ref;     /* 1 + the leaf of that name, 0 for none */
+    uint8_t assigned; /* bit set: phases in which a sink assigns to it */
+} samba_named_leaf;
+
 struct samba_graph {
     samba_context *context;
     samba_arena arena; /* inputs, attributes, names */
@@ -137,7 +142,7 @@ struct samba_graph {
     int64_t name_count, name_capacity;
     uint32_t *name_table; /* as table */
     int64_t name_table_size;
-    uint32_t *leaves; /* per name: 1 + the leaf of that name, 0 for none */
+    samba_named_leaf *leaves; /* per name */
     int64_t leaf_capacity;
     samba_sink *sinks;
     int64_t sink_count, sink_capacity;

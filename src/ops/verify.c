@@ -85,7 +85,7 @@ static samba_status verify_sink(const samba_graph *graph, int64_t index)
         if (!target || (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state) || target->dtype != value->dtype ||
             !samba_shape_equal(target->rank, target->shape, value->rank, value->shape))
             wrong = "assigns to something other than a parameter or state of its value's dtype and shape";
-    } else if (sink->name == 0 || graph->leaves[sink->name]) {
+    } else if (sink->name == 0 || graph->leaves[sink->name].ref) {
         wrong = "has no name, or that of a leaf";
     }
     for (int64_t i = 0; !wrong && i < index; i++) {

@@ -275,7 +275,7 @@ samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dt
     uint32_t index = samba_trace_scoped(graph, "parameter", name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_ref leaf = graph->leaves[index] ? graph->leaves[index] - 1 : SAMBA_NONE;
+    samba_ref leaf = graph->leaves[index].ref ? graph->leaves[index].ref - 1 : SAMBA_NONE;
     if (leaf != SAMBA_NONE) {
         const samba_node *first = samba_node_at(graph, leaf);
         if (first->op == SAMBA_OP_parameter && first->dtype == dtype && samba_shape_equal(first->rank, first->shape, rank, shape))

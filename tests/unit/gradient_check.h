@@ -34,7 +34,7 @@ typedef struct op_bench { /* a graph of one operator and the arrays that feed it
     samba_graph *graph;
     int count; /* operands; the leaf after them is the weights of the sum, if there is one */
     samba_ref leaves[OPERANDS_MAX + 1], result;
-    char names[OPERANDS_MAX + 1][4];
+    char names[OPERANDS_MAX + 1][12];
     const char *name_pointers[OPERANDS_MAX + 1];
     samba_array arrays[OPERANDS_MAX + 1];
 } op_bench;
