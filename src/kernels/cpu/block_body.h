@@ -258,7 +258,8 @@ void TRANSPOSE(void *d_, int64_t ldd, const void *s_, int64_t lds, int64_t rows,
             int height = (int)(rows - i < NAME_LANES ? rows - i : NAME_LANES);
             int width = (int)(cols - j < NAME_LANES ? cols - j : NAME_LANES);
             VECTOR v[NAME_LANES];
-            if (height == NAME_LANES && width == NAME_LANES) { /* by one address that moves: sixteen do not fit the registers */
+            if (height == NAME_LANES && width == NAME_LANES) {
+                __asm__("" : "+r"(s), "+r"(d)); /* by one address that moves: sixteen, which the compiler else keeps, do not fit the registers */
                 UNROLL for (int r = 0; r < NAME_LANES; r++, s += lds)
                     v[r] = NAME(load)(s);
                 SQUARE(v);
