@@ -4,12 +4,22 @@
  * always a multiple of 16. */
 enum { NAME(LD) = SAMBA_ATTENTION_BLOCK };
 
-static void NAME(add)(REAL *restrict s, const REAL *restrict mask, int64_t keys, int64_t lanes)
+/* Scores before anything else is done with them: their scale, and what the mask adds. */
+static void NAME(adjust)(void *s_, const void *mask_, double factor_, int64_t rows, int64_t lanes)
 {
-    for (int64_t j = 0; j < keys; j++) {
-        SAMBA_VECTOR_LOOP
-        for (int64_t i = 0; i < lanes; i++)
-            s[j * NAME(LD) + i] += mask[j * NAME(LD) + i];
+    REAL factor = (REAL)factor_;
+    for (int64_t r = 0; r < rows; r++) {
+        REAL *restrict s = (REAL *)s_ + r * NAME(LD);
+        const REAL *restrict mask = mask_ ? (const REAL *)mask_ + r * NAME(LD) : NULL;
+        if (mask) {
+            SAMBA_VECTOR_LOOP
+            for (int64_t i = 0; i < lanes; i++)
+                s[i] = s[i] * factor + mask[i] * (REAL)(1 / UNIT);
+        } else {
+            SAMBA_VECTOR_LOOP
+            for (int64_t i = 0; i < lanes; i++)
+                s[i] *= factor;
+        }
     }
 }
 
@@ -38,21 +48,20 @@ static void NAME(maximum)(const REAL *restrict s, int64_t keys, int64_t lanes, R
 
 /* A lane that has seen nothing keeps -infinity for its greatest score; 0 stands in its place, so that differences are not NaN. Four rows
  * at a time here too. */
-static void NAME(weigh)(void *s_, const void *mask, int64_t keys, int64_t lanes, void *greatest_, void *sum_, void *alpha_)
+static void NAME(weigh)(void *s_, double factor_, int64_t keys, int64_t lanes, void *greatest_, void *sum_, void *alpha_)
 {
-    REAL *restrict s = s_, *restrict greatest = greatest_, *restrict sum = sum_, *restrict alpha = alpha_;
+    REAL *restrict s = s_, *restrict greatest = greatest_, *restrict sum = sum_, *restrict alpha = alpha_, factor = (REAL)factor_;
     REAL most[SAMBA_ATTENTION_BLOCK];
-    if (mask)
-        NAME(add)(s, mask, keys, lanes);
     SAMBA_VECTOR_LOOP
     for (int64_t i = 0; i < lanes; i++)
-        most[i] = greatest[i];
+        most[i] = -(REAL)INFINITY;
     NAME(maximum)(s, keys, lanes, most);
     SAMBA_VECTOR_LOOP
     for (int64_t i = 0; i < lanes; i++) {
-        REAL old = greatest[i];
-        greatest[i] = most[i];
-        most[i] = most[i] == -(REAL)INFINITY ? 0 : most[i];
+        REAL old = greatest[i], here = most[i] * factor;
+        here = here > old ? here : old;
+        greatest[i] = here;
+        most[i] = here == -(REAL)INFINITY ? 0 : here;
         alpha[i] = WEIGHT(old - most[i]);
         sum[i] *= alpha[i];
     }
@@ -61,8 +70,8 @@ static void NAME(weigh)(void *s_, const void *mask, int64_t keys, int64_t lanes,
         REAL *restrict r = s + j * NAME(LD);
         SAMBA_VECTOR_LOOP
         for (int64_t i = 0; i < lanes; i++) {
-            REAL a = WEIGHT(r[i] - most[i]), b = WEIGHT(r[NAME(LD) + i] - most[i]);
-            REAL c = WEIGHT(r[2 * NAME(LD) + i] - most[i]), d = WEIGHT(r[3 * NAME(LD) + i] - most[i]);
+            REAL a = WEIGHT(r[i] * factor - most[i]), b = WEIGHT(r[NAME(LD) + i] * factor - most[i]);
+            REAL c = WEIGHT(r[2 * NAME(LD) + i] * factor - most[i]), d = WEIGHT(r[3 * NAME(LD) + i] * factor - most[i]);
             r[i] = a;
             r[NAME(LD) + i] = b;
             r[2 * NAME(LD) + i] = c;
@@ -73,53 +82,38 @@ static void NAME(weigh)(void *s_, const void *mask, int64_t keys, int64_t lanes,
     for (; j < keys; j++) {
         SAMBA_VECTOR_LOOP
         for (int64_t i = 0; i < lanes; i++) {
-            REAL p = WEIGHT(s[j * NAME(LD) + i] - most[i]);
+            REAL p = WEIGHT(s[j * NAME(LD) + i] * factor - most[i]);
             s[j * NAME(LD) + i] = p;
             sum[i] += p;
         }
     }
 }
 
-static void NAME(differentiate)(void *s_, void *dp_, const void *mask_, const void *kept_, const void *lse_, const void *delta_,
-                                double scale_, int64_t queries, int64_t lanes)
+static void NAME(differentiate)(void *s_, void *dp_, const void *kept_, const void *lse_, const void *delta_, double factor_, double scale_,
+                                int64_t queries, int64_t lanes)
 {
-    REAL scale = (REAL)scale_;
+    REAL factor = (REAL)factor_, scale = (REAL)scale_;
     for (int64_t i = 0; i < queries; i++) {
         REAL *restrict s = (REAL *)s_ + i * NAME(LD), *restrict dp = (REAL *)dp_ + i * NAME(LD);
-        const REAL *restrict mask = mask_ ? (const REAL *)mask_ + i * NAME(LD) : NULL;
         const REAL *restrict kept = kept_ ? (const REAL *)kept_ + i * NAME(LD) : NULL;
         REAL lse = ((const REAL *)lse_)[i], delta = ((const REAL *)delta_)[i];
-        lse = lse == -(REAL)INFINITY ? (REAL)INFINITY : lse;
-        if (mask) {
-            SAMBA_VECTOR_LOOP
-            for (int64_t j = 0; j < lanes; j++)
-                s[j] = s[j] * scale + mask[j];
-        }
-        REAL factor = mask ? 1 : scale;
+        lse = lse == -(REAL)INFINITY ? (REAL)INFINITY : lse * (REAL)(1 / UNIT);
         if (kept) {
             SAMBA_VECTOR_LOOP
             for (int64_t j = 0; j < lanes; j++) {
-                REAL p = WEIGHT(s[j] * factor - lse);
+                REAL p = WEIGHT(LEAST(s[j] * factor - lse));
                 s[j] = p * kept[j];
                 dp[j] = p * (dp[j] * kept[j] - delta) * scale;
             }
         } else {
             SAMBA_VECTOR_LOOP
             for (int64_t j = 0; j < lanes; j++) {
-                REAL p = WEIGHT(s[j] * factor - lse);
+                REAL p = WEIGHT(LEAST(s[j] * factor - lse));
                 s[j] = p;
                 dp[j] = p * (dp[j] - delta) * scale;
             }
         }
     }
-}
-
-static void NAME(scale)(void *d_, double factor, int64_t n)
-{
-    REAL *d = d_, by = (REAL)factor;
-    SAMBA_VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++)
-        d[i] *= by;
 }
 
 static void NAME(scale_columns)(void *d_, const void *factors_, int64_t rows, int64_t lanes)
