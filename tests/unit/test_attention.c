@@ -249,7 +249,7 @@ static uint64_t first_seed;
 static void random_cases(void **state)
 {
     (void)state;
-    enum { COUNT = 24 };
+    enum { COUNT = 12 };
     static const samba_dtype dtypes[] = {F32, F32, SAMBA_BFLOAT16, SAMBA_BFLOAT16, SAMBA_FLOAT64};
     print_message("%d cases from seed %llu on\n", COUNT, (unsigned long long)first_seed);
     for (int n = 0; n < COUNT; n++) {

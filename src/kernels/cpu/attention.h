@@ -26,9 +26,9 @@ enum {
  * samba_attention_unit stand for it. Rows of blocks are BLOCK apart. */
 typedef struct samba_attention_tiles {
     void (*adjust[2])(void *s, const void *mask, double factor, int64_t rows, int64_t lanes); /* s*factor + mask/unit; mask NULL: none */
-    /* Scores s (keys x lanes queries) become exp(s*factor - greatest of its query), factor > 0; for each lane `greatest` and `sum` go on
-     * from earlier blocks, and alpha is what earlier results are to be multiplied with. */
-    void (*weigh[2])(void *s, double factor, int64_t keys, int64_t lanes, void *greatest, void *sum, void *alpha);
+    /* Scores s (keys x lanes queries) become exp(s*factor - greatest of its query, or nearly), factor > 0; for each lane `greatest` and
+     * `sum` go on from earlier blocks, and alpha is what earlier results are to be multiplied with; false: 1, all of them. */
+    bool (*weigh[2])(void *s, double factor, int64_t keys, int64_t lanes, void *greatest, void *sum, void *alpha);
     /* Scores s and gradients of weights dp (queries x lanes keys) become weights and gradients of scores before their scale:
      * p = exp(s*factor - lse/unit), s = p*kept, dp = p*(dp*kept - delta)*scale. kept: as s; NULL: none. Where lse is -infinity the
      * query sees nothing, and p is 0. */
@@ -38,8 +38,12 @@ typedef struct samba_attention_tiles {
     void (*keep[2])(void *d, const float *drawn, float p, double factor, int64_t n); /* drawn >= p ? factor : 0 */
     void (*admit[2])(void *d, const uint8_t *seen, int64_t stride, int64_t n);       /* seen ? 0 : -infinity */
     void (*dots[2])(void *d, const void *a, int64_t lda, const void *b, int64_t ldb, int64_t rows, int64_t n); /* of rows of a and b */
-    void (*pair)(uint32_t *d, const float *s, int64_t rows, int64_t lanes);  /* rounded: d[r/2][lane] = {s[r], s[r+1]}; odd: 0 */
-    void (*halve)(uint16_t *d, const float *s, int64_t rows, int64_t lanes); /* rounded */
+    /* For products of pairs: d[r/2][lane] = {s[r], s[r+1]} rounded, an odd last partner 0; softmax and its gradient that end so, the
+     * latter's gradients of scores also in rows. s and dp are not changed. */
+    void (*pair)(uint32_t *d, const float *s, int64_t rows, int64_t lanes);
+    bool (*weigh_pairs)(float *s, uint32_t *pairs, double factor, int64_t keys, int64_t lanes, float *greatest, float *sum, float *alpha);
+    void (*differentiate_pairs)(const float *s, const float *dp, const float *kept, const float *lse, const float *delta, double factor,
+                                double scale, int64_t queries, int64_t lanes, uint32_t *p, uint32_t *ds, uint16_t *ds_rows);
 } samba_attention_tiles;
 extern const samba_attention_tiles samba_attention_tiles_generic, samba_attention_tiles_avx2, samba_attention_tiles_avx512;
 

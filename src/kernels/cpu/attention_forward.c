@@ -79,19 +79,23 @@ static void weigh(const samba_attention_state *s, char *own, const view *v, int6
 {
     int64_t at = lane * s->size;
     char *scores = own + s->at[SCORES] + at, *sums = own + s->at[SUMS] + at, *alpha = own + s->at[ALPHA] + at;
-    s->tiles->weigh[s->class_](scores, v->factor, keys, lanes, own + s->at[GREATEST] + at, own + s->at[TOTAL] + at, alpha);
-    if (!s->parts[SAMBA_ATTENTION_RESULT].data)
+    char *greatest = own + s->at[GREATEST] + at, *total = own + s->at[TOTAL] + at, *pairs = own + s->at[PAIRS] + at;
+    bool result = s->parts[SAMBA_ATTENTION_RESULT].data, at_once = s->half && result && !kept;
+    bool rescale = at_once ? s->tiles->weigh_pairs((float *)scores, (uint32_t *)pairs, v->factor, keys, lanes, (float *)greatest, (float *)total,
+                                                   (float *)alpha)
+                           : s->tiles->weigh[s->class_](scores, v->factor, keys, lanes, greatest, total, alpha);
+    if (!result)
         return;
     for (int64_t k = 0; k < keys && kept; k++) {
         char *row = scores + k * BLOCK * s->size;
         s->kernels->map[SAMBA_TILE_mul][s->class_](row, row, kept + at + k * BLOCK * s->size, NULL, lanes);
     }
-    if (!v->first)
+    if (!v->first && rescale)
         s->tiles->scale_columns[s->class_](sums, alpha, s->attention.dv, lanes);
-    if (s->half) {
-        s->tiles->pair((uint32_t *)(own + s->at[PAIRS] + at), (const float *)scores, keys, lanes);
-        scores = own + s->at[PAIRS] + at;
-    }
+    if (s->half && !at_once)
+        s->tiles->pair((uint32_t *)pairs, (const float *)scores, keys, lanes);
+    if (s->half)
+        scores = pairs;
     samba_product_run(product, values, scores, sums);
 }
 

@@ -88,6 +88,14 @@ static void hide_later_keys(const samba_attention_state *s, char *weights, char 
     }
 }
 
+static void hide_later_pairs(uint32_t *d, int64_t rows, int64_t lanes)
+{
+    for (int64_t r = 0; r < rows && r + 1 < lanes; r += 2, d += BLOCK) {
+        d[r + 1] &= 0xffff0000u; /* the second of the two queries sees it */
+        memset(d + r + 2, 0, (size_t)(lanes > r + 2 ? lanes - r - 2 : 0) * sizeof *d);
+    }
+}
+
 /* Weights and gradients of scores of queries from `row` on, `lanes` keys of which `keys` are there. */
 static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t row, int64_t rows, int64_t keys, int64_t lanes,
                   bool diagonal, const samba_product *product, const samba_product *product_along)
@@ -105,15 +113,22 @@ static void weigh(const samba_attention_state *s, char *own, const view *v, int6
         s->tiles->adjust[s->class_](scores, mask, factor, rows, lanes);
         factor = 1;
     }
-    s->tiles->differentiate[s->class_](scores, along, kept, lse, delta, factor, s->attention.scale, rows, lanes);
-    if (diagonal && row < lanes)
-        hide_later_keys(s, scores + row * s->size, along + row * s->size, rows, lanes - row);
-    if (!s->half)
+    if (!s->half) {
+        s->tiles->differentiate[s->class_](scores, along, kept, lse, delta, factor, s->attention.scale, rows, lanes);
+        if (diagonal && row < lanes)
+            hide_later_keys(s, scores + row * s->size, along + row * s->size, rows, lanes - row);
         return;
+    }
     uint16_t *halves = (uint16_t *)(own + s->at[DS_HALVES]) + row * BLOCK;
-    s->tiles->pair((uint32_t *)(own + s->at[P_PAIRS]) + row / 2 * BLOCK, (const float *)scores, rows, lanes);
-    s->tiles->pair((uint32_t *)(own + s->at[DS_PAIRS]) + row / 2 * BLOCK, (const float *)along, rows, lanes);
-    s->tiles->halve(halves, (const float *)along, rows, lanes);
+    uint32_t *weights = (uint32_t *)(own + s->at[P_PAIRS]) + row / 2 * BLOCK, *gradients = (uint32_t *)(own + s->at[DS_PAIRS]) + row / 2 * BLOCK;
+    s->tiles->differentiate_pairs((const float *)scores, (const float *)along, kept, (const float *)lse, (const float *)delta, factor,
+                                  s->attention.scale, rows, lanes, weights, gradients, halves);
+    if (diagonal && row < lanes) {
+        hide_later_pairs(weights + row, rows, lanes - row);
+        hide_later_pairs(gradients + row, rows, lanes - row);
+        for (int64_t r = 0; r < rows && r + 1 < lanes - row; r++)
+            memset(halves + r * BLOCK + row + r + 1, 0, (size_t)(lanes - row - r - 1) * sizeof *halves);
+    }
     for (int64_t r = 0; r < rows && keys % 2; r++)
         halves[r * BLOCK + keys] = 0; /* its partner */
 }
