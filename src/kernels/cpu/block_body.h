@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME,
- * BLOCK, TRANSPOSE and SQUARE (a square of vectors changes rows for columns) defined. Each function body is written once with its sizes as constants of an inlined call, so that all
+ * BLOCK, TRANSPOSE, SQUARE (a square of vectors changes rows for columns) and TOTALS (one vector of the sums of each one's lanes) defined. Each function body is written once with its sizes as constants of an inlined call, so that all
  * sums of a small block live in registers. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
 
@@ -173,19 +173,20 @@ INLINE void NAME(dot_step)(const int rows, const int cols, const bool part, int 
     UNROLL for (int i = 0; i < rows; i++) {
         VECTOR y = NAME(load_last)(a[i] + at_a, part, last);
         UNROLL for (int j = 0; j < cols; j++)
-            sums[i * DOT_COLS + j] += y * x[j];
+            sums[i * cols + j] += y * x[j];
     }
 }
 
 INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a_, const int64_t *ao, const int64_t *ak, const REAL *b_,
                          const int64_t *bo, const int64_t *bk, REAL *c, int64_t ldc, int64_t k, int64_t run, bool first)
 {
-    enum { SUMS = (DOT_ROWS * DOT_COLS + NAME_LANES - 1) / NAME_LANES * NAME_LANES };
+    enum { SUMS = DOT_SUMS + NAME_LANES - 1 }; /* the last vectors are put together with zeros */
     VECTOR sums[SUMS];
     REAL lanes[SUMS];
     const REAL *a[DOT_ROWS], *b[DOT_COLS];
     UNROLL for (int i = 0; i < SUMS; i++)
-        sums[i] = (VECTOR){0};
+        if (i < (rows * cols + NAME_LANES - 1) / NAME_LANES * NAME_LANES)
+            sums[i] = (VECTOR){0};
     UNROLL for (int i = 0; i < rows; i++)
         a[i] = a_ + ao[i];
     UNROLL for (int j = 0; j < cols; j++)
@@ -197,34 +198,44 @@ INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a_, const i
         if (l < n)
             NAME(dot_step)(rows, cols, true, (int)(n - l), a, at_a + l, b, at_b + l, sums);
     }
-    UNROLL for (int i = 0; i < rows * DOT_COLS; i += NAME_LANES)
-        NAME(store)(lanes + i, NAME(totals)(sums + i));
+    UNROLL for (int i = 0; i < rows * cols; i += NAME_LANES)
+        NAME(store)(lanes + i, TOTALS(sums + i));
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < cols; j++)
-            c[i * ldc + j] = lanes[i * DOT_COLS + j] + (first ? 0 : c[i * ldc + j]);
+            c[i * ldc + j] = lanes[i * cols + j] + (first ? 0 : c[i * ldc + j]);
 }
 
+/* The shape that takes the fewest blocks; both sides are dealt evenly. */
 static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, const void *b_, const int64_t *bo, const int64_t *bk,
                       void *c_, int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first)
 {
     const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
-    int64_t row_parts = (rows + DOT_ROWS - 1) / DOT_ROWS, col_parts = (cols + DOT_COLS - 1) / DOT_COLS;
+    int64_t row_parts = 0, col_parts = 0;
+    for (int s = 0; s < (int)(sizeof dot_shapes / sizeof *dot_shapes); s++) {
+        int64_t down = (rows + dot_shapes[s][0] - 1) / dot_shapes[s][0], across = (cols + dot_shapes[s][1] - 1) / dot_shapes[s][1];
+        if (s > 0 && down * across >= row_parts * col_parts)
+            continue;
+        row_parts = down;
+        col_parts = across;
+    }
     for (int64_t y = 0; y < col_parts; y++)
         for (int64_t x = 0; x < row_parts; x++) {
             int64_t i = x * rows / row_parts, height = (x + 1) * rows / row_parts - i;
             int64_t j = y * cols / col_parts, width = (y + 1) * cols / col_parts - j;
             REAL *c = (REAL *)c_ + i * ldc + j;
 #define CASE(rows, cols)                                                                      \
-    case (rows) * 8 + (cols):                                                                 \
+    case (rows) * 16 + (cols):                                                                \
         NAME(dot_of)(rows, cols, a, ao + i, ak, b, bo + j, bk, c, ldc, k, run, first);        \
         break;
-            switch (height * 8 + width) {
+            switch (height * 16 + width) {
                 CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
                 CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
 #if defined(__AVX512F__)
                 CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2)
                 CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
                 CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4)
+                CASE(1, 5) CASE(2, 5) CASE(3, 5) CASE(4, 5) CASE(5, 5)
+                CASE(1, 6) CASE(2, 6) CASE(1, 7) CASE(2, 7) CASE(1, 8) CASE(2, 8) CASE(1, 9) CASE(2, 9) CASE(1, 10) CASE(2, 10)
 #endif
             }
 #undef CASE

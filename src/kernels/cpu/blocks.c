@@ -11,19 +11,25 @@
 /* rows of sums by vectors a row: sums, a row of b and one of a fit 32, and the rows' addresses the general registers */
 static const int rows_of[MAX_VECTORS + 1] = {0, 14, 12, 8, 6};
 #define DOT_ROWS 6
-#define DOT_COLS 4
+#define DOT_COLS 10
+#define DOT_SUMS 25
+static const int dot_shapes[][2] = {{6, 4}, {5, 5}, {2, 10}}; /* most rows and columns of sums that fit the registers with a row of b */
 #elif defined(__AVX2__)
 #define MAX_VECTORS 2
 #define MAX_ROWS 12
 static const int rows_of[MAX_VECTORS + 1] = {0, 12, 6};
 #define DOT_ROWS 4
 #define DOT_COLS 2
+#define DOT_SUMS 8
+static const int dot_shapes[][2] = {{4, 2}};
 #else
 #define MAX_VECTORS 2
 #define MAX_ROWS 8
 static const int rows_of[MAX_VECTORS + 1] = {0, 8, 5};
 #define DOT_ROWS 4
 #define DOT_COLS 2
+#define DOT_SUMS 8
+static const int dot_shapes[][2] = {{4, 2}};
 #endif
 #define FOLD_CHANNELS 4
 
@@ -56,8 +62,26 @@ INLINE void square_of_floats(floats *v)
     }
 }
 #define SQUARE square_of_floats
+
+/* Within 128 bits first: one instruction a shuffle. */
+INLINE floats totals_of_floats(floats *v)
+{
+    __m512 *r = (__m512 *)v, t[8];
+    UNROLL for (int i = 0; i < 8; i++)
+        t[i] = _mm512_add_ps(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]), _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+    UNROLL for (int i = 0; i < 4; i++)
+        t[i] = _mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]),
+                             (__m512)_mm512_unpackhi_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]));
+    for (int count = 2; count > 0; count--)
+        UNROLL for (int i = 0; i < count; i++)
+            t[i] = _mm512_add_ps(_mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0x88),
+                                 _mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0xdd));
+    return (floats)t[0];
+}
+#define TOTALS totals_of_floats
 #else
 #define SQUARE transpose_square_f32
+#define TOTALS totals_f32
 #endif
 
 #define REAL float
@@ -74,6 +98,7 @@ INLINE void square_of_floats(floats *v)
 #undef BLOCK
 #undef TRANSPOSE
 #undef SQUARE
+#undef TOTALS
 
 #define REAL double
 #define VECTOR doubles
@@ -82,6 +107,7 @@ INLINE void square_of_floats(floats *v)
 #define BLOCK SAMBA_ISA_NAME(samba_block_f64)
 #define TRANSPOSE SAMBA_ISA_NAME(samba_transpose8)
 #define SQUARE transpose_square_f64
+#define TOTALS totals_f64
 #include "kernels/cpu/block_body.h"
 
 INLINE floats finished(floats sum, floats bias, bool biased, bool relu)

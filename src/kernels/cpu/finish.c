@@ -61,9 +61,12 @@ void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const
     }
     finish->result = place_of(prepare, result);
     memcpy(finish->result_strides, result->strides, sizeof finish->result_strides);
+    finish->result_strides[last] = 1;
     memcpy(finish->sizes, stage->domain, sizeof finish->sizes);
     finish->used = true;
 }
+
+bool samba_finish_is_copy(const samba_finish *finish) { return finish->used && !finish->bias && !finish->relu; }
 
 bool samba_finish_is_even(const samba_finish *finish)
 {

@@ -20,6 +20,8 @@ typedef struct samba_finish {
 } samba_finish;
 
 void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage, const samba_blocks *blocks);
+/* Is nothing done but storing? Then sums may be made where they are stored. */
+bool samba_finish_is_copy(const samba_finish *finish);
 /* All rows of the domain are evenly spaced in the result, and so are their biases, if there is one. */
 bool samba_finish_is_even(const samba_finish *finish);
 /* Where a region's results belong, with bias[0] that of the first; from there rows are the innermost dim's strides apart. */

@@ -46,6 +46,11 @@ void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t
 samba_box samba_split_box(const samba_split *split, int64_t block)
 {
     samba_box place = {{0}, 0, 0, 0};
+    if (block == 0) { /* of small products the only one: divisions would cost more than they multiply */
+        place.count = split->size[split->cut] < split->step ? split->size[split->cut] : split->step;
+        place.width = place.count * split->inner;
+        return place;
+    }
     int64_t outer = block / split->per, start = block % split->per * split->step, left = split->size[split->cut] - start;
     place.count = left < split->step ? left : split->step;
     place.index[split->cut] = start;
