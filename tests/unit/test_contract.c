@@ -374,6 +374,37 @@ static void test_panel_views(void **state)
     }
 }
 
+/* Whole rows where threads share the columns: sums in a matrix of all threads, the epilogue after a barrier. */
+static void test_rows_apart(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{32, 128, 784}, {32, 128, 128}, {16, 500, 200}, {33, 130, 300}, {3, 700, 90}};
+    for (int i = 0; i < SAMBA_COUNT(sizes); i++)
+        for (int layout = 0; layout < 4; layout++) {
+            char name[100];
+            snprintf(name, sizeof name, "rows, %lld x %lld x %lld layout %d", (long long)sizes[i][0], (long long)sizes[i][1],
+                     (long long)sizes[i][2], layout);
+            plain_case(sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout >> 1, SAMBA_FLOAT32, ROWS, name);
+        }
+    for (unsigned seed = 1; seed <= 12; seed++) {
+        char name[60];
+        tile_case t;
+        srand(seed);
+        samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1, .class_ = seed % 4 ? SAMBA_F32 : SAMBA_F64};
+        c.batch_rank = rand() % 2;
+        c.batch[0] = 1 + rand() % 3;
+        c.m[0] = 2 + rand() % 40;
+        c.n[0] = 30 + rand() % 200;
+        c.k[0] = 64 + rand() % 400;
+        c.a.dtype = c.b.dtype = seed % 4 ? SAMBA_FLOAT32 : SAMBA_FLOAT64;
+        int64_t a = random_layout(&c, false, &c.a), b = random_layout(&c, true, &c.b);
+        snprintf(name, sizeof name, "rows, seed %u", seed);
+        begin(&t, &c, a, b, ROWS);
+        check(&t, name);
+        case_end(&t);
+    }
+}
+
 /* ---- convolutions ---- */
 
 typedef struct convolution {
@@ -556,7 +587,8 @@ int main(void)
         cmocka_unit_test(test_dtypes),       cmocka_unit_test(test_views),
         cmocka_unit_test(test_panels),       cmocka_unit_test(test_panel_views),
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_random_convolutions),
-        cmocka_unit_test(test_one_window),   cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_rows_apart),   cmocka_unit_test(test_one_window),
+        cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

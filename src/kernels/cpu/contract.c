@@ -25,6 +25,8 @@
  * part of the work. At k = 32 to 100 they took 1.1 to 1.7 times as long. */
 #define SHORT_K 128
 
+#define FINISH_COST 0.045 /* ns that an instruction of the epilogue takes for an element, about */
+
 typedef union block_kernel {
     void (*f32)(const float *b, const float *a, float *c, ...);
     void (*f64)(const double *b, const double *a, double *c, ...);
@@ -284,14 +286,47 @@ static void keep_side(const contraction *c, const samba_source *source, bool row
     }
 }
 
-/* Phases: packs of constants; all sums and, without slices, the epilogue; with slices, combining and the epilogue; where the epilogue collects,
- * finishing. */
+/* The epilogue of rows [row, end) of a matrix that holds all sums. */
+static void finish_apart(const contraction *c, const char *sums, char *scratch, int64_t row, int64_t end)
+{
+    const samba_contract_plan *plan = &c->plan;
+    int64_t ld = plan->sums_ld, n = plan->swapped ? plan->row.own.total : ld, most = plan->swapped ? plan->vector.own.width : c->m;
+    for (int64_t rows; row < end; row += rows) {
+        int64_t batch = row / c->m, first = row % c->m;
+        rows = at_most(at_most(most, c->m - first), end - row);
+        if (!plan->swapped) {
+            finish_block(c, scratch, row, rows, 0, n, sums + row * ld * c->size, ld);
+            continue;
+        }
+        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(scratch + c->turn_at, n,
+                                                                        sums + (batch * n * ld + first) * c->size, ld, n, rows);
+        finish_block(c, scratch, row, rows, 0, n, scratch + c->turn_at, n);
+    }
+}
+
+/* Where a job's sums are made. */
+static char *place_sums(const contraction *c, const unit_place *at, char *scratch, char *own, int64_t job)
+{
+    const samba_contract_plan *plan = &c->plan;
+    if (c->in_place) {
+        float *result;
+        const float *none;
+        samba_finish_at(&c->finish, at->batch * c->m + at->row_first, at->vector_first, &result, &none);
+        return (char *)result;
+    }
+    if (plan->apart)
+        return scratch + ((at->batch * plan->row.own.total + at->row_first) * plan->sums_ld + at->vector_first) * c->size;
+    return plan->slices > 1 ? scratch + job * plan->sums_bytes : own + c->sums_at;
+}
+
+/* Phases: packs of constants; all sums and, where these are neither sliced nor apart, the epilogue; else the epilogue after a
+ * barrier, of slices when they have been combined; where the epilogue collects, finishing. */
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const contraction *c = (const contraction *)state;
     const samba_contract_plan *plan = &c->plan;
     char *own = scratch + c->shared_bytes + thread * c->thread_bytes;
-    bool sliced = plan->slices > 1;
+    bool sliced = plan->slices > 1, later = sliced || plan->apart;
     if (c->kept) {
         if (phase == 0 && c->vector_kept)
             keep_side(c, &plan->vector, false, thread, threads);
@@ -301,13 +336,18 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
             return;
         phase--;
     }
-    if (phase == 1 + sliced) {
+    if (phase == 1 + later) {
         if (thread == 0)
             samba_tile_finish(c->program, scratch + c->shared_bytes, c->thread_bytes, threads);
         return;
     }
-    if (phase == sliced)
+    if (phase == later)
         samba_tile_begin(c->program, own);
+    if (phase == 1 && plan->apart) {
+        int64_t rows = plan->units / plan->row_units / plan->vector_units * c->m;
+        finish_apart(c, scratch, own, thread * rows / threads, (thread + 1) * rows / threads);
+        return;
+    }
     if (phase == 1) {
         for (int64_t unit = thread * plan->units / threads; unit < (thread + 1) * plan->units / threads; unit++) {
             unit_place at = place_unit(c, unit);
@@ -324,12 +364,10 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     for (int64_t job = thread * jobs / threads; job < (thread + 1) * jobs / threads; job++) {
         unit_place at = place_unit(c, job / plan->slices);
         int64_t slice = job % plan->slices;
-        char *sums = sliced ? scratch + job * plan->sums_bytes : own + c->sums_at;
-        if (c->in_place)
-            sums = (char *)samba_finish_at(&c->finish, at.batch * c->m + at.row_first, at.vector_first);
+        char *sums = place_sums(c, &at, scratch, own, job);
         sum_unit(c, &at, slice * steps / plan->slices, (slice + 1) * steps / plan->slices, sums, own,
                  &packed);
-        if (!sliced && !c->in_place)
+        if (!later && !c->in_place)
             finish_unit(c, &at, sums, own);
     }
 }
@@ -454,7 +492,7 @@ static void choose_place(contraction *c)
 {
     samba_contract_plan *plan = &c->plan;
     int64_t pitch = c->finish.result_strides[c->finish.rank - 2];
-    c->in_place = samba_finish_is_copy(&c->finish) && !plan->swapped && !plan->view && plan->slices == 1 && plan->row.inner.blocks > 0 &&
+    c->in_place = samba_finish_is_copy(&c->finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 && plan->row.inner.blocks > 0 &&
                   pitch >= plan->vector.own.total && pitch <= INT_MAX / 8;
     if (!c->in_place)
         return;
@@ -467,7 +505,7 @@ static void lay_out_scratch(contraction *c, int64_t tile_bytes)
     const samba_contract_plan *plan = &c->plan;
     int64_t at = (tile_bytes + 63) / 64 * 64;
     c->sums_at = at;
-    at += plan->slices > 1 ? 0 : plan->sums_bytes;
+    at += plan->slices > 1 ? 0 : plan->sums_bytes; /* 0 where they are apart */
     c->row_pack_at = at;
     at += c->row_kept ? 0 : plan->row_pack_bytes * plan->row_group;
     c->vector_pack_at = at;
@@ -481,6 +519,8 @@ static void lay_out_scratch(contraction *c, int64_t tile_bytes)
     c->needed_at = at;
     c->thread_bytes = at + (c->skip ? (c->skip->runs * (int64_t)sizeof(samba_range) + 63) / 64 * 64 : 0);
     c->shared_bytes = plan->slices > 1 ? plan->units * plan->slices * plan->sums_bytes : 0;
+    if (plan->apart)
+        c->shared_bytes = (plan->units / plan->row_units / plan->vector_units * plan->row.own.total * plan->sums_ld * c->size + 63) / 64 * 64;
 }
 
 /* How often a side has to be packed: once for all batch elements that share it. */
@@ -514,7 +554,8 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &c->program));
     samba_contract_problem problem = {.contract = stage->contract, .kernels = prepare->kernels,
                                       .buffers = prepare->buffers, .memory = prepare->memory,
-                                      .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm};
+                                      .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm,
+                                      .finish_cost = FINISH_COST * stage->program.instruction_count};
     problem.constant_a = prepare->constant && prepare->constant[stage->contract.a.buffer];
     problem.constant_b = prepare->constant && prepare->constant[stage->contract.b.buffer];
     int64_t kept_bytes = 0;
@@ -559,6 +600,6 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     prepared->refresh_phases = kept_bytes > 0;
     prepared->kept_bytes = kept_bytes;
     prepared->kept = kept_bytes ? &c->kept : NULL;
-    prepared->phases = prepared->refresh_phases + 1 + (c->plan.slices > 1) + samba_tile_has_collect(c->program);
+    prepared->phases = prepared->refresh_phases + 1 + (c->plan.slices > 1 || c->plan.apart) + samba_tile_has_collect(c->program);
     return SAMBA_OK;
 }

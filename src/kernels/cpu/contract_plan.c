@@ -9,6 +9,8 @@
 #define LARGE_CACHE (1024 * 1024) /* bytes of scratch a unit may touch again and again */
 #define SMALL_CACHE (96 * 1024)  /* bytes of a plane, which every k reads */
 #define K_TARGET 768             /* elements of k a step */
+#define SHARED_SUMS (1024 * 1024) /* most bytes of a matrix of sums that threads share */
+#define CROSSING_COST 0.04       /* ns a byte that another core has written, or will */
 
 /* ---- simplifying ---- */
 
@@ -245,6 +247,39 @@ static double distance_penalty(int64_t bytes)
     return bytes < 2048 ? 1.0 : bytes % 4096 == 0 ? 1.5 : bytes % 1024 == 0 ? 1.25 : 1.12;
 }
 
+/* Does the thread's part of a matrix lie together in memory, as parts are dealt: the first to the first thread? */
+static bool is_outer(const samba_source *source, bool inner)
+{
+    int64_t own = source->factor.own[0], k = source->factor.inner[0];
+    own = own < 0 ? -own : own;
+    k = k < 0 ? -k : k;
+    return inner ? k >= own : own >= k;
+}
+
+/* Bytes that a thread reads or writes where another one works: most stages deal memory in the same order, the first part to the first
+ * thread, so a product that cuts a matrix the same way, or the rows of its result, finds its part in its own cache. Matrices only; what
+ * has more dims, or batch elements for all threads, counts for nothing. */
+static double crossing_bytes(const samba_contract_problem *problem, const samba_contract_plan *plan)
+{
+    const samba_contract *contract = &problem->contract;
+    const samba_source *sides[2] = {&plan->row, &plan->vector};
+    double bytes = 0, parts = problem->threads, result = (double)problem->m * (double)problem->n * (double)plan->row.element_size;
+    if (problem->threads == 1 || problem->batches > 1 || contract->m_rank > 1 || contract->n_rank > 1 || contract->k_rank > 1 ||
+        contract->a.window_count || contract->b.window_count)
+        return 0;
+    bool vectors = plan->slices == 1 && plan->vector_units >= problem->threads, rows = plan->slices == 1 && !vectors && plan->row_units >= problem->threads;
+    for (int i = 0; i < 2; i++) {
+        bool cut = i == 0 ? rows : vectors, deep = plan->slices > 1;
+        double all = (double)sides[i]->own.total * (double)problem->k * (double)sides[i]->memory_size;
+        bytes += !cut && !deep ? all : is_outer(sides[i], deep) ? 0 : all / parts;
+    }
+    if (plan->apart)
+        bytes += 2 * result / parts;
+    else if (!(plan->swapped ? vectors : rows))
+        bytes += vectors || rows ? result / parts : result;
+    return bytes * (1 - 1 / parts);
+}
+
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
 {
     int lanes = lanes_of(problem);
@@ -287,7 +322,10 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     if (touched > LARGE_CACHE)
         unit *= 1.02 + (double)touched / LARGE_CACHE * 0.04;
     turns = (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads);
-    plan->cost = unit * turns + (plan->slices > 1 ? 1500.0 : 0);
+    double last = plan->apart ? (double)problem->batches * (double)problem->m * (double)problem->n / problem->threads
+                              : sums * (double)((plan->units + problem->threads - 1) / problem->threads);
+    plan->cost = unit * turns + (plan->slices > 1 || plan->apart ? 1500.0 : 0) + last * problem->finish_cost +
+                 crossing_bytes(problem, plan) * CROSSING_COST;
 }
 
 /* ---- choosing ---- */
@@ -302,8 +340,10 @@ static void group_units(const samba_contract_problem *problem, samba_contract_pl
     plan->sums_rows = at_most(row->total, plan->row_group * row->width);
     if (!plan->view)
         plan->sums_ld = at_most(vector->total, plan->vector_group * vector->width);
-    plan->sums_bytes = round_up(plan->sums_rows * plan->sums_ld * size, 64);
-    plan->turn_bytes = plan->swapped ? round_up(plan->sums_rows * vector->width * size, 64) : 0;
+    if (plan->apart)
+        plan->sums_ld = vector->total;
+    plan->sums_bytes = plan->apart ? 0 : round_up(plan->sums_rows * plan->sums_ld * size, 64);
+    plan->turn_bytes = plan->swapped ? round_up((plan->apart ? row->total : plan->sums_rows) * vector->width * size, 64) : 0;
 }
 
 /* What a unit packs serves the units after it while they want the same: an operand without batch, in one piece. */
@@ -318,15 +358,16 @@ static bool packed_once(const samba_source *source, int batch_rank, int64_t unit
 /* All groupings and slicings of described blocks. */
 static void try_groups(const samba_contract_problem *problem, samba_contract_plan *plan, samba_contract_plan *best)
 {
-    bool all_rows = problem->contract.whole_rows && plan->swapped, all_vectors = problem->contract.whole_rows && !plan->swapped;
+    bool whole = problem->contract.whole_rows && !plan->apart, all_rows = whole && plan->swapped, all_vectors = whole && !plan->swapped;
     int64_t row_blocks = plan->row.own.blocks, vector_blocks = plan->vector.own.blocks, most = plan->view ? 1 : 8;
     double row_cost = source_cost(&plan->row, plan->row_packed, true);
     double vector_cost = source_cost(&plan->vector, plan->vector_packed, false);
+    int most_slices = plan->apart ? 1 : problem->threads;
     if (all_rows && row_blocks > SAMBA_CONTRACT_GROUP)
         return;
     for (int64_t rows = 1; rows <= SAMBA_CONTRACT_GROUP && rows < 2 * row_blocks; rows *= 2)
         for (int64_t vectors = 1; vectors <= most && vectors < 2 * vector_blocks; vectors *= 2)
-            for (int slices = 1; slices <= problem->threads; slices += problem->threads > 1 ? problem->threads - 1 : 1) {
+            for (int slices = 1; slices <= most_slices; slices += problem->threads > 1 ? problem->threads - 1 : 1) {
                 plan->row_group = all_rows ? row_blocks : at_most(rows, row_blocks);
                 plan->vector_group = all_vectors ? vector_blocks : at_most(vectors, vector_blocks);
                 plan->slices = slices;
@@ -341,6 +382,18 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
                 if (best->cost < 0 || plan->cost < best->cost)
                     *best = *plan;
             }
+}
+
+/* Together, and where rows are whole and several threads could share columns, apart. */
+static void try_plan(const samba_contract_problem *problem, samba_contract_plan *plan, samba_contract_plan *best)
+{
+    try_groups(problem, plan, best);
+    int64_t size = plan->row.element_size;
+    if (problem->threads == 1 || !problem->contract.whole_rows || plan->view || problem->k == 0 ||
+        problem->batches * problem->m * problem->n > SHARED_SUMS / size)
+        return;
+    plan->apart = true;
+    try_groups(problem, plan, best);
 }
 
 void samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *best)
@@ -367,7 +420,7 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                 samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_targets[j], lanes_of(problem));
                 describe_sources(problem, &plan, dot, unrolled);
                 if (describe_ways(problem, &plan, dot, way & 2, way & 4, !dot && way & 8))
-                    try_groups(problem, &plan, best);
+                    try_plan(problem, &plan, best);
             }
     }
 }

@@ -6,7 +6,8 @@
  *
  * A unit is one batch element x a group of row blocks x a group of vector blocks, whose sums stay in scratch over all of k.
  * Units go to threads in fixed ranges; where there are too few of them k is cut in slices, whose partial sums are combined in
- * order. */
+ * order. An epilogue that needs whole rows wants all columns in one unit, unless sums and epilogue are apart: all sums go to one
+ * matrix that threads share, and after a barrier its rows are dealt anew. */
 #ifndef SAMBA_CPU_CONTRACT_PLAN_H
 #define SAMBA_CPU_CONTRACT_PLAN_H
 
@@ -26,6 +27,7 @@ typedef struct samba_contract_plan {
     samba_contract_way way;
     bool swapped, row_packed, vector_packed;
     bool view; /* vector blocks have gaps: they are computed along and dropped afterwards */
+    bool apart; /* sums of all units in one shared matrix: rows of the row side by all columns of the vector side */
     samba_source row, vector;
     int64_t row_group, vector_group, row_units, vector_units, units, slices;
     int64_t sums_rows, sums_ld;                 /* of a unit: elements */
@@ -45,6 +47,7 @@ typedef struct samba_contract_problem {
     int threads;
     bool use_libxsmm;
     bool constant_a, constant_b; /* a pack of it is made once and kept */
+    double finish_cost; /* ns an element of the result, about */
 } samba_contract_problem;
 
 /* Drops dims of size 1, makes windows that never leave the image into strides, merges dims that are one in memory. */
