@@ -27,7 +27,7 @@ static void make_kernel(samba_product *p, bool half)
     bool turned = p->ska != 1;
     int64_t row_ld = turned ? p->ska : p->lda;
     if (p->rows < 1 || p->cols < 1 || p->depth < 1 || row_ld < (turned ? p->rows : p->depth) || (turned && p->lda != 1) || row_ld > INT_MAX / 8 ||
-        p->ldb > INT_MAX / 8 || p->ldc > INT_MAX / 8)
+        p->rows > INT_MAX / 8 || p->ldb > INT_MAX / 8 || p->ldc > INT_MAX / 8)
         return;
     int ldb = (int)p->ldb, lda = (int)row_ld, ldc = (int)p->ldc, flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
     float alpha = 1, beta = p->first ? 0 : 1;
