@@ -111,7 +111,7 @@ SAMBA_API samba_status samba_session_memory(const samba_session *session, samba_
 
 typedef struct samba_run_stats {
     int64_t runs;              /* since the session began or stats were reset */
-    double kernel_seconds;     /* inside sections */
+    double kernel_seconds;     /* inside sections, copies of inputs and outputs that are one piece of memory among them */
     double total_seconds;      /* inside samba_run */
 } samba_run_stats;
 SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);

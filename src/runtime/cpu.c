@@ -31,6 +31,7 @@
 #define CACHED_PLAN (1 << 20)
 #define CROSSING_BYTES 5e9 /* from one core's cache to the other's, for what one core held before */
 #define SHARED_SECONDS 20e-6
+#define SHARED_COPY 16384 /* bytes between host and device that are worth a barrier */
 
 typedef struct cpu_device {
     samba_device base;
@@ -244,13 +245,13 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
 /* ---- running ---- */
 typedef enum stage_before { NOTHING, ALONE, TOGETHER } stage_before;
 
-static void run_alone(const samba_prepared *stage, char *scratch, int begin, int end)
+static void stage_alone(const samba_prepared *stage, char *scratch, int begin, int end)
 {
     for (int phase = begin; phase < end; phase++)
         stage->run(stage->state, scratch, phase, 0, 1);
 }
 
-static void run_together(cpu_device *cpu, const samba_prepared *stage, int begin, int end, int thread, int team)
+static void stage_together(cpu_device *cpu, const samba_prepared *stage, int begin, int end, int thread, int team)
 {
     for (int phase = begin; phase < end; phase++) {
         if (phase > begin)
@@ -272,9 +273,9 @@ static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bo
         if (before == TOGETHER || (before == ALONE && shared))
             samba_barrier_wait(&cpu->barrier, team);
         if (shared)
-            run_together(cpu, stage, begin, end, thread, team);
+            stage_together(cpu, stage, begin, end, thread, team);
         else if (thread == 0)
-            run_alone(stage, cpu->scratch.data, begin, end);
+            stage_alone(stage, cpu->scratch.data, begin, end);
         before = shared ? TOGETHER : ALONE;
     }
     return before;
@@ -288,6 +289,26 @@ static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count
         const samba_plan_section *section = &cpu->plan->sections[sections[s]];
         before = run_stages(cpu, section->first_stage, section->stage_count, false, before, thread, team);
     }
+}
+
+/* A part of a copy, cut between cache lines. */
+static void copy_part(char *to, const char *from, int64_t bytes, int part, int parts)
+{
+    int64_t lines = (bytes + 63) / 64, begin = lines * part / parts * 64, end = lines * (part + 1) / parts * 64;
+    if (begin < bytes)
+        memcpy(to + begin, from + begin, (size_t)((end < bytes ? end : bytes) - begin));
+}
+
+static void copy_in(const cpu_device *cpu, const samba_device_run *run, int part, int parts)
+{
+    for (int32_t i = 0; i < run->in_count; i++)
+        copy_part(cpu->memory.data + run->in[i].offset, run->in[i].host, run->in[i].bytes, part, parts);
+}
+
+static void copy_out(const cpu_device *cpu, const samba_device_run *run, int part, int parts)
+{
+    for (int32_t i = 0; i < run->out_count && cpu->fault == 0; i++)
+        copy_part(run->out[i].host, cpu->memory.data + run->out[i].offset, run->out[i].bytes, part, parts);
 }
 
 static bool any_shared(const cpu_device *cpu, const int32_t *sections, int32_t count)
@@ -308,18 +329,48 @@ static void refresh(cpu_device *cpu)
     cpu->stale = cpu->fault != 0; /* a fault is to be reported by every run */
 }
 
-static samba_status cpu_run(samba_device *device, const int32_t *sections, int32_t count)
+static int64_t bytes_of(const samba_device_copy *copies, int32_t count)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += copies[i].bytes;
+    return bytes;
+}
+
+static void run_together(cpu_device *cpu, const samba_device_run *run, bool shared_in, bool shared_out)
+{
+#pragma omp parallel num_threads(cpu->threads)
+    {
+        int thread = omp_get_thread_num(), team = omp_get_num_threads();
+        if (shared_in) {
+            copy_in(cpu, run, thread, team);
+            samba_barrier_wait(&cpu->barrier, team);
+        }
+        run_sections(cpu, run->sections, run->section_count, thread, team);
+        if (shared_out) {
+            samba_barrier_wait(&cpu->barrier, team);
+            copy_out(cpu, run, thread, team);
+        }
+    }
+}
+
+static samba_status cpu_run(samba_device *device, const samba_device_run *run)
 {
     cpu_device *cpu = (cpu_device *)device;
+    bool together = any_shared(cpu, run->sections, run->section_count);
+    bool shared_in = together && bytes_of(run->in, run->in_count) >= SHARED_COPY;
+    bool shared_out = together && bytes_of(run->out, run->out_count) >= SHARED_COPY;
     cpu->fault = 0;
+    if (!shared_in) /* copies in are of inputs, which are never constant */
+        copy_in(cpu, run, 0, 1);
     if (cpu->stale)
         refresh(cpu);
-    if (!any_shared(cpu, sections, count)) {
-        run_sections(cpu, sections, count, 0, 1);
-        return SAMBA_OK;
-    }
-#pragma omp parallel num_threads(cpu->threads)
-    run_sections(cpu, sections, count, omp_get_thread_num(), omp_get_num_threads());
+    if (together)
+        run_together(cpu, run, shared_in, shared_out);
+    else
+        run_sections(cpu, run->sections, run->section_count, 0, 1);
+    if (!shared_out)
+        copy_out(cpu, run, 0, 1);
     return SAMBA_OK;
 }
 

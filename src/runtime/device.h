@@ -5,7 +5,7 @@
  *
  * open, allocate and build come in this order, once each; close ends it at any point and frees all. write and read may be called
  * by several threads at once for ranges that do not overlap. run may return before the sections are done; wait returns after, and
- * only then may memory be read. Neither allocates. */
+ * only then may memory be read and the host memory of its copies be touched. Neither allocates. */
 #ifndef SAMBA_DEVICE_H
 #define SAMBA_DEVICE_H
 
@@ -25,6 +25,17 @@ typedef struct samba_device { /* each device's struct begins with it */
     int64_t kept;    /* and packs of constants */
 } samba_device;
 
+typedef struct samba_device_copy { /* between device memory and the host's */
+    int64_t offset;
+    char *host;
+    int64_t bytes;
+} samba_device_copy;
+typedef struct samba_device_run { /* copies in, sections, copies out; those only where nothing went wrong */
+    const int32_t *sections;
+    const samba_device_copy *in, *out;
+    int32_t section_count, in_count, out_count;
+} samba_device_run;
+
 typedef struct samba_device_interface {
     const char *name;
     samba_status (*open)(const samba_device_options *options, samba_device **device);
@@ -33,7 +44,7 @@ typedef struct samba_device_interface {
     samba_status (*write)(samba_device *device, int64_t offset, const void *host, size_t size);
     samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
     samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
-    samba_status (*run)(samba_device *device, const int32_t *sections, int32_t count);
+    samba_status (*run)(samba_device *device, const samba_device_run *run);
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
 } samba_device_interface;
 

@@ -54,11 +54,13 @@ static samba_status null_build(samba_device *device, const samba_plan *plan)
     return SAMBA_OK;
 }
 
-static samba_status null_run(samba_device *device, const int32_t *sections, int32_t count)
+static samba_status null_run(samba_device *device, const samba_device_run *run)
 {
-    (void)device;
-    (void)sections;
-    (void)count;
+    char *memory = ((null_device *)device)->memory.data;
+    for (int32_t i = 0; i < run->in_count; i++)
+        memcpy(memory + run->in[i].offset, run->in[i].host, (size_t)run->in[i].bytes);
+    for (int32_t i = 0; i < run->out_count; i++)
+        memcpy(run->out[i].host, memory + run->out[i].offset, (size_t)run->out[i].bytes);
     return SAMBA_OK;
 }
 

@@ -64,21 +64,41 @@ static samba_status check_arguments(const samba_session *session, const samba_ru
 }
 
 /* ---- the run ---- */
-static samba_status move_in(samba_session *session, const samba_run_options *options)
+static int32_t find(const samba_session *session, const samba_tensor *host)
 {
+    return samba_names_find(&session->tensors, samba_tensor_name(host));
+}
+
+/* What moves in one piece the device copies as a part of the run; other inputs move now, other outputs in move_out. */
+static samba_status move_in(samba_session *session, const samba_run_options *options, samba_device_run *work)
+{
+    samba_device_copy *next = session->copies;
     for (int i = 0; i < options->hyperparameter_count; i++)
         SAMBA_TRY(samba_hyper_set(session, &options->hyperparameters[i]));
-    for (int i = 0; i < options->input_count; i++)
-        SAMBA_TRY(samba_transfer_in(session, samba_names_find(&session->tensors, samba_tensor_name(options->inputs[i])),
-                                    options->inputs[i]));
+    work->in = next;
+    for (int i = 0; i < options->input_count; i++) {
+        int32_t tensor = find(session, options->inputs[i]);
+        if (samba_transfer_is_copy(session, tensor, options->inputs[i], next))
+            next++;
+        else
+            SAMBA_TRY(samba_transfer_in(session, tensor, options->inputs[i]));
+    }
+    work->in_count = (int32_t)(next - work->in);
+    work->out = next;
+    for (int i = 0; i < options->output_count; i++)
+        next += samba_transfer_is_copy(session, find(session, options->outputs[i]), options->outputs[i], next);
+    work->out_count = (int32_t)(next - work->out);
     return SAMBA_OK;
 }
 
 static samba_status move_out(samba_session *session, const samba_run_options *options)
 {
-    for (int i = 0; i < options->output_count; i++)
-        SAMBA_TRY(samba_transfer_out(session, samba_names_find(&session->tensors, samba_tensor_name(options->outputs[i])),
-                                     options->outputs[i]));
+    samba_device_copy done;
+    for (int i = 0; i < options->output_count; i++) {
+        int32_t tensor = find(session, options->outputs[i]);
+        if (!samba_transfer_is_copy(session, tensor, options->outputs[i], &done))
+            SAMBA_TRY(samba_transfer_out(session, tensor, options->outputs[i]));
+    }
     return SAMBA_OK;
 }
 
@@ -96,7 +116,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
         session->micro_step = (session->micro_step + 1) % session->plan.grad_accumulation_steps;
 }
 
-static samba_status run_sections(samba_session *session, const samba_selection *selection, bool train)
+static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work, bool train)
 {
     samba_device *device = session->device;
     if (selection->forward)
@@ -105,7 +125,7 @@ static samba_status run_sections(samba_session *session, const samba_selection *
         SAMBA_TRY(samba_hyper_dropout(session, false));
     count_run(session, selection);
     double start = seconds();
-    samba_status status = device->interface->run(device, selection->sections, selection->count);
+    samba_status status = device->interface->run(device, work);
     if (status == SAMBA_OK)
         status = device->interface->wait(device);
     session->stats.kernel_seconds += seconds() - start;
@@ -140,8 +160,9 @@ static samba_status run(samba_session *session, const samba_run_options *options
     samba_selection selection;
     SAMBA_TRY(check_arguments(session, options));
     SAMBA_TRY(samba_select(session, options, &selection));
-    SAMBA_TRY(move_in(session, options));
-    SAMBA_TRY(run_sections(session, &selection, options->train));
+    samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
+    SAMBA_TRY(move_in(session, options, &work));
+    SAMBA_TRY(run_sections(session, &selection, &work, options->train));
     if (selection.forward || selection.backward) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
     return move_out(session, options);

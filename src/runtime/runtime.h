@@ -37,6 +37,7 @@ struct samba_session {
     int threads;
     samba_argin_state *argins; /* per argin of the plan */
     int32_t *list;             /* room for the sections of a run: call_count */
+    samba_device_copy *copies; /* room for what a run copies in and out: tensor_count */
     int64_t *consumed;         /* per section: forwards before its last run, if it is of BCKWD or goes on from FWD */
     int64_t *consumed_next;    /* the same after the run being checked */
     const char **candidates;   /* room for names, for "did you mean" */
@@ -69,6 +70,8 @@ samba_status samba_check_host_source(const samba_session *session, int32_t tenso
 samba_status samba_check_host_target(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host);
 samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host);
+/* Where the tensor moves in one piece, or has no elements, describes the copy and returns true. */
+bool samba_transfer_is_copy(const samba_session *session, int32_t tensor, const samba_tensor *host, samba_device_copy *copy);
 static inline int64_t samba_session_offset(const samba_session *session, int32_t buffer)
 {
     return session->plan.buffers[buffer].offset;

@@ -70,7 +70,8 @@ static samba_status make_room(samba_session *session)
     session->consumed_next = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed_next);
     session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
     session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
-    if (!session->argins || !session->list || !session->consumed || !session->consumed_next || !session->candidates ||
+    session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
+    if (!session->copies || !session->argins || !session->list || !session->consumed || !session->consumed_next || !session->candidates ||
         !session->losses)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < plan->tensor_count; i++)

@@ -194,6 +194,13 @@ static samba_status move(samba_session *session, int32_t tensor, const samba_ten
     return SAMBA_OK;
 }
 
+bool samba_transfer_is_copy(const samba_session *session, int32_t tensor, const samba_tensor *host, samba_device_copy *copy)
+{
+    int64_t bytes = samba_tensor_numel(host) * (int64_t)samba_dtype_size(samba_tensor_dtype(host));
+    *copy = (samba_device_copy){samba_session_offset(session, session->plan.tensors[tensor].buffer), samba_tensor_data(host), bytes};
+    return samba_tensor_is_contiguous(host) || bytes == 0;
+}
+
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host)
 {
     return move(session, tensor, host, true);
