@@ -149,7 +149,7 @@ class Bench:
         if case.kind == INFERENCE:
             import numpy as np
 
-            path = f"{folder}/{name}.npy"
+            path = f"{folder}/{name.replace(' ', '_')}.npy"
             first_ms = contender.ask(f"output {path}")["first_ms"]
             values = np.load(path).reshape(-1)
             scales = [float(np.abs(values).max())] * len(values)

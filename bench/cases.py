@@ -9,6 +9,7 @@ PEERS = {
     (TRAIN, "float32"): ["eager", "compile", "jax"],
     (TRAIN, "bfloat16"): ["autocast", "pure bf16"],
     (INFERENCE, "float32"): ["eager", "compile", "onnxruntime"],
+    (INFERENCE, "bfloat16"): ["autocast", "pure bf16"],
 }
 # How far losses may be apart, relative to the greater of loss and 1, and outputs relative to their greatest element. Sums of k rounded
 # terms are off by some sqrt(k) eps: 1e-5 for fp32 sums of 5000. A hundred times that is far from any mistake in a model, and so is
@@ -107,4 +108,6 @@ CASES = [
     Case("lenet b32 inference", "lenet", 32, kind=INFERENCE, targets={"ratio": 1.5, **BRISK}),
     Case("resffn h4096 b512 inference", "resffn", 512, {}, H4096, kind=INFERENCE, targets={"ratio": 1.15, **BRISK}),
     Case("gpt d384 b8 inference", "gpt2", 8, {}, GPT384, kind=INFERENCE, long=True, targets={"ratio": 1.15, **BRISK}),
+    Case("resffn h1024 b256 bf16 inference", "resffn", 256, {}, H1024, kind=INFERENCE, dtype="bfloat16", targets=BRISK),
+    Case("gpt d384 b8 bf16 inference", "gpt2", 8, {}, GPT384, kind=INFERENCE, dtype="bfloat16", long=True, targets=BRISK),
 ]

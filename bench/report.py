@@ -9,6 +9,7 @@ TITLES = {
     (TRAIN, "float32"): "Training steps, fp32",
     (TRAIN, "bfloat16"): "Training steps, bf16 contractions",
     (INFERENCE, "float32"): "Inference, fp32",
+    (INFERENCE, "bfloat16"): "Inference, bf16 contractions",
 }
 LABELS = {"eager": "PyTorch", "compile": "torch.compile", "jax": "JAX", "onnxruntime": "ONNX Runtime", "autocast": "autocast", "pure bf16": "pure bf16"}
 SHORT = {"compile": "t.c.", "jax": "JAX"}  # those that compile

@@ -60,7 +60,7 @@ def inference(job):
     model, inputs = load(job)
     model.criterion = Logits()
     model.eval()
-    mode = torch.inference_mode
+    mode, autocast = torch.inference_mode, job["peer"] == "autocast"
     if job["peer"] == "compile":
         from torch._inductor import config
 
@@ -68,6 +68,9 @@ def inference(job):
         model, mode = torch.compile(model), torch.no_grad
 
     def step():
+        if autocast:
+            with mode(), torch.autocast("cpu", torch.bfloat16):
+                return model(**inputs)
         with mode():
             return model(**inputs)
 
