@@ -25,7 +25,7 @@
 #endif
 
 enum {
-    PRODUCT_BYTES = 48 << 10, /* of a block of channels, near the first cache: they are read as soon as made */
+    PRODUCT_BYTES = 64 << 10, /* of a block of channels, near the first cache: they are read as soon as made */
     PANEL_BYTES = 448 << 10,
     IMAGE_BYTES = 256 << 10,  /* of a unit's dx */
     STEP = 768,               /* most o multiplied at once */
