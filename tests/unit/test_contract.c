@@ -495,6 +495,17 @@ static void test_convolutions(void **state)
         {.images = 11, .groups = 1, .out = 40, .in = 5, .h = 9, .w = 8, .kernel = {4, 4}, .stride = {1, 1}, .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 800, .in = 2, .h = 6, .w = 5, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
          .dilation = {1, 1}},
+        /* depthwise: bands of rows; sorted planes; zeros between dy's rows; filters wider than the image; one row */
+        {.images = 2, .groups = 5, .out = 1, .in = 1, .h = 60, .w = 67, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 2, .groups = 5, .out = 1, .in = 1, .h = 31, .w = 40, .kernel = {5, 3}, .stride = {2, 2}, .padding = {2, 1},
+         .dilation = {1, 1}},
+        {.images = 1, .groups = 4, .out = 1, .in = 1, .h = 20, .w = 17, .kernel = {2, 4}, .stride = {1, 3}, .padding = {0, 3},
+         .dilation = {2, 2}},
+        {.images = 2, .groups = 3, .out = 1, .in = 1, .h = 4, .w = 3, .kernel = {7, 7}, .stride = {1, 1}, .padding = {3, 3},
+         .dilation = {1, 1}},
+        {.images = 2, .groups = 6, .out = 1, .in = 1, .h = 1, .w = 90, .kernel = {1, 5}, .stride = {1, 1}, .dilation = {1, 2}},
+        {.images = 2, .groups = 6, .out = 1, .in = 1, .h = 24, .w = 33, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}},
     };
     srand(3);
     for (int i = 0; i < SAMBA_COUNT(cases); i++)

@@ -145,19 +145,34 @@ static void finish(const float *sums, int64_t ld, const float *bias, int64_t bia
         finish_rows(sums, ld, sums, 0, 0, false, relu, result, pitch, rows, cols);
 }
 
-/* sum, and in the lanes named p's elements added */
-INLINE floats add_lanes(floats sum, const float *p, uint32_t lanes)
+/* p's elements in the lanes named, 0 in the others, whose memory is not touched */
+INLINE floats load_lanes(const float *p, uint32_t lanes)
 {
 #if defined(__AVX512F__)
-    return (floats)_mm512_mask_add_ps((__m512)sum, (__mmask16)lanes, (__m512)sum, _mm512_maskz_loadu_ps((__mmask16)lanes, p));
+    return (floats)_mm512_maskz_loadu_ps((__mmask16)lanes, p);
 #elif defined(__AVX2__)
     const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    __m256i on = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit);
-    return sum + (floats)_mm256_maskload_ps(p, on); /* elsewhere 0 */
+    return (floats)_mm256_maskload_ps(p, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit));
 #else
+    floats v = {0};
     for (int i = 0; i < VECTOR_BYTES / 4; i++)
         if (lanes >> i & 1)
-            sum[i] += p[i];
+            v[i] = p[i];
+    return v;
+#endif
+}
+
+/* sum, and w * v added in the lanes named */
+INLINE floats add_product(floats sum, float w, floats v, uint32_t lanes)
+{
+#if defined(__AVX512F__)
+    return (floats)_mm512_mask3_fmadd_ps(_mm512_set1_ps(w), (__m512)v, (__m512)sum, (__mmask16)lanes);
+#else
+    floats more = sum + (w - (floats){0}) * v;
+    if (lanes == (1ull << VECTOR_BYTES / 4) - 1)
+        return more;
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        sum[i] = lanes >> i & 1 ? more[i] : sum[i];
     return sum;
 #endif
 }
@@ -168,6 +183,14 @@ INLINE void add_apart(float *d, int64_t step, int lanes, floats v)
     store_f32(part, v);
     for (int i = 0; i < lanes; i++)
         d[i * step] += part[i];
+}
+
+INLINE void store_apart(float *d, int64_t step, int lanes, floats v)
+{
+    float part[VECTOR_BYTES / 4];
+    store_f32(part, v);
+    for (int i = 0; i < lanes; i++)
+        d[i * step] = part[i];
 }
 
 /* Some channels at once: they share the places. */
@@ -188,7 +211,7 @@ INLINE void fold_channels(const int channels, const samba_fold_block *block, con
             for (const int64_t *from = place; from < end; from++)
                 for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
                     UNROLL for (int c = 0; c < channels; c++)
-                        sums[c] = add_lanes(sums[c], products + *from + a->place + c * pitch, a->lanes);
+                        sums[c] += load_lanes(products + *from + a->place + c * pitch, a->lanes);
             UNROLL for (int c = 0; c < channels; c++, d += image_pitch)
                 if (step == 1)
                     store_part_f32(d, piece->lanes, load_part_f32(d, piece->lanes) + sums[c]);
@@ -216,5 +239,48 @@ static void fold(const samba_fold_block *block, const float *products, int64_t p
     }
 }
 
-const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold,
+/* Some rows at once: they share the weights. */
+INLINE void filter_rows(const int rows, const samba_fold_block *block, int64_t y, const float *image, const float *weights,
+                        float *result)
+{
+    const int64_t *places = block->places + block->first[y], *row_weights = block->weights + block->first[y];
+    int64_t count = block->first[y + 1] - block->first[y], step = block->step;
+    for (int64_t i = 0; i < block->piece_count; i++) {
+        const samba_fold_piece *piece = &block->pieces[i];
+        const samba_fold_addend *last = block->addends + piece->end;
+        float *d = result + piece->at;
+        floats sums[SAMBA_ALIKE];
+        UNROLL for (int r = 0; r < rows; r++)
+            sums[r] = (floats){0};
+        for (int64_t j = 0; j < count; j++) {
+            const float *from[SAMBA_ALIKE], *w = weights + row_weights[j];
+            UNROLL for (int r = 0; r < rows; r++)
+                from[r] = image + places[j + r * count];
+            for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
+                UNROLL for (int r = 0; r < rows; r++)
+                    sums[r] = add_product(sums[r], w[a->weight], load_lanes(from[r] + a->place, a->lanes), a->lanes);
+        }
+        UNROLL for (int r = 0; r < rows; r++, d += block->width)
+            if (step == 1)
+                store_part_f32(d, piece->lanes, sums[r]);
+            else
+                store_apart(d, step, piece->lanes, sums[r]);
+    }
+}
+
+static void filter(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
+                   float *result)
+{
+    for (int64_t y = begin, rows; y < end; y += rows, result += rows * block->width) {
+        rows = block->alike[y] < end - y ? block->alike[y] : end - y;
+        switch (rows) {
+        case 1: filter_rows(1, block, y, image, weights, result); break;
+        case 2: filter_rows(2, block, y, image, weights, result); break;
+        case 3: filter_rows(3, block, y, image, weights, result); break;
+        case 4: filter_rows(4, block, y, image, weights, result); break;
+        }
+    }
+}
+
+const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold, filter,
                                                     SAMBA_ISA_NAME(samba_dense_block)};

@@ -19,24 +19,29 @@ typedef struct samba_range {
     int64_t begin, end;
 } samba_range;
 
-/* How a block of products is folded, by rows of the image: places[first[y]] .. places[first[y + 1]] are where products of row y
- * begin, one for each row of the window that reaches it. A piece is up to a vector of elements of the row, `step` apart, with the
- * addends of the window's columns that reach them. */
+/* What is added to each row of a result: places[first[y]] .. places[first[y + 1]] are where the rows begin that reach row y, one for
+ * each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's columns
+ * that reach them. */
 typedef struct samba_fold_addend {
     int64_t place;   /* from a place of the row; what the first lane adds */
     uint32_t lanes;  /* bit i: lane i adds */
+    int32_t weight;  /* filter: its place, from that of the row */
 } samba_fold_addend;
 typedef struct samba_fold_piece {
     int64_t at;
     int32_t lanes, begin, end; /* addends */
 } samba_fold_piece;
 typedef struct samba_fold_block {
-    int64_t row_begin, row_end, width, step; /* rows of the image that it reaches; elements of one */
+    int64_t row_begin, row_end, width, step; /* rows of the result that are reached; elements of one */
     const int64_t *first, *places;           /* first: from row_begin on */
+    const int64_t *weights;                  /* filter: where those of a place's row begin */
+    const int8_t *alike;                     /* filter: how many rows from this one on have as many places and the same weights */
     const samba_fold_piece *pieces;
     const samba_fold_addend *addends;
     int64_t piece_count;
 } samba_fold_block;
+
+#define SAMBA_ALIKE 4 /* most rows that are filtered together */
 
 typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
     /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run`;
@@ -54,6 +59,9 @@ typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and le
     /* image[c*image_pitch + ...] += products[c*pitch + ...] */
     void (*fold)(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
                  int64_t channels);
+    /* rows begin .. end of the result = sums of weighted rows, all elements of them */
+    void (*filter)(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
+                   float *result);
     void (*dense)(const samba_dense *block, samba_fetch *fetch);
 } samba_blocks;
 extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;

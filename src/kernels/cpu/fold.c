@@ -380,7 +380,7 @@ static samba_status fold_columns(const fold *f, const pixels *p, int lanes, samb
                 column = at / x->stride - p->x;
                 int64_t low = column < 0 ? -column : 0, high = at_most(count, p->width - column);
                 if (low < high)
-                    addend[addends++] = (samba_fold_addend){t * f->ld + column, (1u << high) - (1u << low)};
+                    addend[addends++] = (samba_fold_addend){.place = t * f->ld + column, .lanes = (1u << high) - (1u << low)};
             }
             if (addends > begin)
                 piece[pieces++] = (samba_fold_piece){i, (int32_t)count, (int32_t)begin, (int32_t)addends};
