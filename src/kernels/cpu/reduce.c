@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define SHORT_ROW 16 /* columns below which a row is no work for vectors */
-#define COLUMNS 32   /* columns summed at a time, in vector registers */
 
 /* ---- values that are not a number, of any class ---- */
 static inline bool is_nan_f32(float x) { return x != x; }
@@ -133,21 +132,39 @@ ARGMAX(f64, double)
 ARGMAX(i64, int64_t)
 
 /* ---- sums over rows and over all ---- */
+/* Columns are summed by four vectors of 64 bytes, which stay in registers over all rows. LANES: what one holds. */
 #define COLLECT(name, type, wide)                                                                                            \
+    typedef type samba_narrow_##name __attribute__((vector_size(64 / sizeof(wide) * sizeof(type))));                         \
+    typedef wide samba_wide_##name __attribute__((vector_size(64)));                                                         \
+    static inline void add_narrow_##name(samba_wide_##name *sum, const type *a)                                              \
+    {                                                                                                                        \
+        samba_narrow_##name x;                                                                                               \
+        memcpy(&x, a, sizeof x);                                                                                             \
+        *sum += __builtin_convertvector(x, samba_wide_##name);                                                               \
+    }                                                                                                                        \
     void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums_, const void *a_, int64_t rows, int64_t cols)                  \
     {                                                                                                                        \
+        enum { LANES = 64 / (int)sizeof(wide) };                                                                             \
         wide *sums = sums_;                                                                                                  \
         const type *a = a_;                                                                                                  \
         int64_t c = 0;                                                                                                       \
-        for (; c + COLUMNS <= cols; c += COLUMNS) {                                                                          \
-            wide sum[COLUMNS];                                                                                               \
-            memcpy(sum, sums + c, sizeof sum);                                                                               \
+        for (; c + 4 * LANES <= cols; c += 4 * LANES) {                                                                      \
+            samba_wide_##name s0, s1, s2, s3;                                                                                \
+            memcpy(&s0, sums + c, sizeof s0);                                                                                \
+            memcpy(&s1, sums + c + LANES, sizeof s1);                                                                        \
+            memcpy(&s2, sums + c + 2 * LANES, sizeof s2);                                                                    \
+            memcpy(&s3, sums + c + 3 * LANES, sizeof s3);                                                                    \
             for (int64_t r = 0; r < rows; r++) {                                                                             \
-                SAMBA_VECTOR_LOOP                                                                                            \
-                for (int i = 0; i < COLUMNS; i++)                                                                            \
-                    sum[i] += (wide)a[r * cols + c + i];                                                                     \
+                const type *x = a + r * cols + c;                                                                            \
+                add_narrow_##name(&s0, x);                                                                                   \
+                add_narrow_##name(&s1, x + LANES);                                                                           \
+                add_narrow_##name(&s2, x + 2 * LANES);                                                                       \
+                add_narrow_##name(&s3, x + 3 * LANES);                                                                       \
             }                                                                                                                \
-            memcpy(sums + c, sum, sizeof sum);                                                                               \
+            memcpy(sums + c, &s0, sizeof s0);                                                                                \
+            memcpy(sums + c + LANES, &s1, sizeof s1);                                                                        \
+            memcpy(sums + c + 2 * LANES, &s2, sizeof s2);                                                                    \
+            memcpy(sums + c + 3 * LANES, &s3, sizeof s3);                                                                    \
         }                                                                                                                    \
         for (int64_t r = 0; r < rows; r++) {                                                                                 \
             SAMBA_VECTOR_LOOP                                                                                                \
