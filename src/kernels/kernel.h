@@ -45,6 +45,8 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     double (*total_f64)(const double *a, int64_t n);
     int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */
     const samba_combined *combined;
+    /* value[i] = gelu_tanh(x[i]), grad[i] = y[i] * gelu_tanh'(x[i]), the same bits as one by one */
+    void (*gelu_tanh_both)(float *grad, float *value, const float *x, const float *y, int64_t n);
     const samba_updates *updates;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
     /* One plane: operands in the stage's order, `result` the last; value and place: room for a row of results (kernels/cpu/pool.h) */

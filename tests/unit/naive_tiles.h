@@ -176,6 +176,12 @@ static inline naive_value naive_apply(int op, int class_, int d_class, naive_val
     case SAMBA_TILE_exp: r = exp(x.f); break;
     case SAMBA_TILE_erf: r = erf(x.f); break;
     case SAMBA_TILE_tanh: r = tanh(x.f); break;
+    case SAMBA_TILE_gelu_tanh: r = x.f / (1 + exp(-1.5957691216057308 * (x.f + 0.044715 * x.f * x.f * x.f))); break;
+    case SAMBA_TILE_gelu_tanh_grad: {
+        double s = 1 / (1 + exp(-1.5957691216057308 * (x.f + 0.044715 * x.f * x.f * x.f)));
+        r = y.f * (s + x.f * s * (1 - s) * 1.5957691216057308 * (1 + 0.134145 * x.f * x.f));
+        break;
+    }
     case SAMBA_TILE_sqrt: r = sqrt(x.f); break;
     case SAMBA_TILE_rsqrt: r = 1 / sqrt(x.f); break;
     case SAMBA_TILE_reciprocal: r = 1 / x.f; break;

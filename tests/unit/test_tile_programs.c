@@ -321,8 +321,9 @@ static void label_case(tile_case *t, int64_t rows, int64_t cols, int form, int d
     int labels = case_operand(t, numbered, 0, per_row), taken = case_operand(t, SAMBA_BOOL, 0, per_row),
         scale = case_operand(t, SAMBA_FLOAT32, 0, per_row), found = case_operand(t, SAMBA_FLOAT32, 0, per_row),
         sum = case_operand(t, SAMBA_FLOAT32, 0, per_row);
+    char *numbers_at = t->memory + t->buffers[t->operands[labels].buffer].offset;
     for (int64_t r = 0; r < rows; r++)
-        samba_store_double(numbered, t->memory + t->buffers[t->operands[labels].buffer].offset + r * (int64_t)samba_dtype_size(numbered),
+        samba_store_double(numbered, numbers_at + r * (int64_t)samba_dtype_size(numbered),
                            (double)(r % 5 == 4 ? -1 : r * 613 % (cols + 1)));
     int least = case_register(t, SAMBA_F32, FULL, 0, -1), one = case_register(t, SAMBA_F32, FULL, 0, -1),
         zero = case_register(t, SAMBA_F32, FULL, 0, -1);
@@ -374,6 +375,46 @@ static void test_labels(void **state)
             snprintf(name, sizeof name, "labels of %d columns, form %d", (int)sizes[s / 2], form);
             label_case(&t, s % 2 ? 41 : 1, sizes[s / 2], form / 2, form % 2);
             case_check(&t, 0, name);
+            case_end(&t);
+        }
+}
+
+/* gelu_tanh beside its gradient, in either order, in place, and where something stands between that keeps them apart */
+static void test_gelu_both(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 77, 512, 1300};
+    for (int s = 0; s < SAMBA_COUNT(sizes); s++)
+        for (int form = 0; form < 8; form++) {
+            char name[64];
+            tile_case t;
+            bool first = form & 1, direct = form & 2, apart = form & 4;
+            samba_tile value = SAMBA_TILE_gelu_tanh, grad = SAMBA_TILE_gelu_tanh_grad;
+            int64_t domain[2] = {7, sizes[s]};
+            case_begin(&t, 2, domain);
+            int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_contiguous(&t, SAMBA_FLOAT32);
+            int f = case_contiguous(&t, SAMBA_FLOAT32);
+            int a = case_register(&t, SAMBA_F32, FULL, 0, direct ? x : -1);
+            int b = case_register(&t, SAMBA_F32, FULL, 0, direct ? y : -1);
+            int d = case_register(&t, SAMBA_F32, FULL, 0, direct ? f : -1);
+            int e = case_register(&t, SAMBA_F32, FULL, 0, direct ? y : -1);
+            case_load(&t, a, x);
+            case_load(&t, b, y);
+            if (!first) {
+                case_op(&t, value, d, a, -1);
+                case_store(&t, d, f);
+            }
+            if (apart)
+                case_op(&t, SAMBA_TILE_add, b, b, a);
+            case_op(&t, grad, e, a, b);
+            if (first)
+                case_op(&t, value, d, a, -1);
+            case_store(&t, e, y);
+            if (first)
+                case_store(&t, d, f);
+            case_step(&t, 1);
+            snprintf(name, sizeof name, "gelu and gradient of %d columns, form %d", (int)sizes[s], form);
+            case_check(&t, 2e-6, name);
             case_end(&t);
         }
 }
@@ -682,6 +723,7 @@ int main(void)
             cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_empty_rows),
             cmocka_unit_test(test_iota_random), cmocka_unit_test(test_labels),
+            cmocka_unit_test(test_gelu_both),
         cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs),
             cmocka_unit_test(test_errors),
     };

@@ -486,6 +486,30 @@ static void test_reduce(void **state)
     }
 }
 
+static void test_gelu_both(void **state)
+{
+    (void)state;
+    enum { COUNT = 1003 };
+    static float x[COUNT], y[COUNT], value[COUNT], grad[COUNT], values[COUNT], grads[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = i < 10 ? (float)(i - 5) * 1e30f : (float)(i - 500) * 0.031f;
+        y[i] = (float)(i % 7) - 3;
+    }
+    x[0] = NAN;
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const samba_kernels *k = kernels_of(isa);
+        if (!k)
+            continue;
+        k->gelu_tanh_both(grad, value, x, y, COUNT);
+        k->map[SAMBA_TILE_gelu_tanh][SAMBA_F32](values, x, NULL, NULL, COUNT);
+        k->map[SAMBA_TILE_gelu_tanh_grad][SAMBA_F32](grads, x, y, NULL, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(same(SAMBA_F32, get(SAMBA_F32, value, i), get(SAMBA_F32, values, i)));
+            assert_true(same(SAMBA_F32, get(SAMBA_F32, grad, i), get(SAMBA_F32, grads, i)));
+        }
+    }
+}
+
 static void test_spread_and_sums(void **state)
 {
     (void)state;
@@ -598,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_coverage), cmocka_unit_test(test_map),    cmocka_unit_test(test_convert),
             cmocka_unit_test(test_load_store),
         cmocka_unit_test(test_reduce),   cmocka_unit_test(test_random), cmocka_unit_test(test_spread_and_sums),
+            cmocka_unit_test(test_gelu_both),
         cmocka_unit_test(test_combined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

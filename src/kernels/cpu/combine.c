@@ -5,6 +5,7 @@
  *   spread, then add, sub or mul     the reader takes one value a row (ROWS)
  *   add, sub or mul, then another    one map of three sources
  *   mul, then sum                    a dot product (DOT)
+ *   gelu_tanh and its gradient       of one argument: they share an exponential (BOTH)
  *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
  *   the columns' numbers = labels of rows, then choices      one element of a row is found, none compared (SET, PICK)
  * Nothing on the way may change what the moved instruction reads: its registers, or memory that one of them is. What results stay
@@ -300,6 +301,42 @@ static void combine_arithmetic(combining *c, int i, int end)
     }
 }
 
+/* ---- gelu_tanh and its gradient, at the place of the first ---- */
+static bool is_map(const combining *c, int i, int op, int x)
+{
+    const samba_code *code = &c->program->codes[i];
+    return c->state[i] == PLAIN && c->list[i].op == op && c->list[i].a == x && code->action == SAMBA_DO_MAP &&
+           code->class_ == SAMBA_F32 && code->extent == SAMBA_FULL;
+}
+
+/* Only stores stand between the two, none of what the later makes. */
+static bool may_join(const combining *c, int first, int later)
+{
+    const samba_instruction *x = &c->list[first], *y = &c->list[later];
+    bool fits = x->d != y->d && !times_read(y, x->d) && !times_read(x, y->d);
+    for (int k = first + 1; fits && k < later; k++)
+        fits = c->state[k] == GONE || (c->list[k].op == SAMBA_TILE_store && c->list[k].a != y->d);
+    return fits;
+}
+
+static void combine_gelu(combining *c, int begin, int end, int grad)
+{
+    if (!is_map(c, grad, SAMBA_TILE_gelu_tanh_grad, c->list[grad].a))
+        return;
+    for (int value = begin; value < end; value++) {
+        int first = value < grad ? value : grad, later = value < grad ? grad : value;
+        if (!is_map(c, value, SAMBA_TILE_gelu_tanh, c->list[grad].a) || !may_join(c, first, later))
+            continue;
+        samba_code *code = &c->program->codes[first];
+        code->action = SAMBA_DO_BOTH;
+        code->both = c->program->kernels->gelu_tanh_both;
+        int d = c->list[grad].d;
+        take(c, later, first, c->list[grad].a, c->list[grad].b, c->list[value].d);
+        c->list[first].d = code->d = (int16_t)d;
+        return;
+    }
+}
+
 /* Closes the gaps. */
 static void close_up(combining *c, samba_step *steps, samba_code *codes)
 {
@@ -356,6 +393,10 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (c.list[i].op == SAMBA_TILE_where && c.state[i] == PLAIN)
                 combine_choice(&c, program->steps[s].begin, i);
+    for (int s = 0; s < program->step_count; s++) /* the last: its second result stands where others have a source */
+        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
+            if (c.list[i].op == SAMBA_TILE_gelu_tanh_grad)
+                combine_gelu(&c, program->steps[s].begin, program->steps[s].end, i);
     close_up(&c, steps, kept);
     return SAMBA_OK;
 }

@@ -127,6 +127,17 @@ UNARY(gelu_tanh, f32, float, float, vector_gelu_tanh(x))
 UNARY(gelu_tanh, f64, double, double, 0.5 * x * (1.0 + tanh(vector_bent64(x))))
 BINARY(gelu_tanh_grad, f32, float, float, y *vector_gelu_tanh_slope(x))
 BINARY(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
+/* What value and slope share is computed once. gelu and its slope would give other bits: other products would be contracted. */
+static void gelu_tanh_both(float *grad, float *value, const float *a, const float *b, int64_t n)
+{
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; i++) {
+        float x = a[i], y = b[i], f = vector_gelu_tanh(x), g = y * vector_gelu_tanh_slope(x);
+        value[i] = f;
+        grad[i] = g;
+    }
+}
+
 BINARY(pow, f32, float, float, powf(x, y))
 BINARY(pow, f64, double, double, pow(x, y))
 UNARY(round_bfloat16, f32, float, float, float_of_bfloat16(bfloat16_of_float(x)))
@@ -191,6 +202,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .total_f32 = SAMBA_ISA_NAME(samba_total_f32),
     .total_f64 = SAMBA_ISA_NAME(samba_total_f64),
     .total_i64 = SAMBA_ISA_NAME(samba_total_i64),
+    .gelu_tanh_both = gelu_tanh_both,
     .combined = &SAMBA_ISA_NAME(samba_combined),
     .updates = &SAMBA_ISA_NAME(samba_updates),
     .random = SAMBA_ISA_NAME(samba_random),

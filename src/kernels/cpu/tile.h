@@ -33,7 +33,7 @@ typedef struct samba_place { /* where a view is for the tile at work */
 typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
     SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR, /* LOAD in setup */
-    SAMBA_DO_ROWS, SAMBA_DO_DOT, /* several instructions in one: combine.c */
+    SAMBA_DO_ROWS, SAMBA_DO_DOT, SAMBA_DO_BOTH, /* several instructions in one: combine.c */
     SAMBA_DO_SET, SAMBA_DO_PICK, SAMBA_DO_CHOOSE /* so too; labels.c */
 } samba_action;
 
@@ -60,6 +60,7 @@ typedef struct samba_code { /* an instruction, resolved */
     void (*reduce)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     void (*rows)(float *d, const float *a, const float *s, int64_t rows, int64_t cols);
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first);
+    void (*both)(float *d, float *c, const float *a, const float *b, int64_t n); /* BOTH: c is a result too */
 } samba_code;
 
 typedef struct samba_tile_register {
