@@ -2,11 +2,11 @@
  *
  * Large products by panels: see panel.h. C[m,n] = sum over k of A[m,k] B[k,n], for each batch element.
  *
- *   packed B   [step of k][panel][k of the step][64 columns]; the last panel is as narrow as what is left
+ *   packed B   [step of k][panel][k of the step][64 columns]; the last panel is as narrow as what is left, in whole vectors
  *   packed A   [step of k][block of rows][rows][k], or [k][rows] where rows are what lies together in memory
  *   sums       [rows of a unit][columns of a unit], float
  *
- * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows. A unit
+ * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows of many. A unit
  * is a part of the other side, packed step by step into a thread's own scratch, times all of the shared side (or a large range of
  * it, to bound the sums).
  *
@@ -17,6 +17,9 @@
  *
  * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together: B is [k/2][64][2], A [rows][k];
  * an odd last k is padded with zero. Sums are float all the same.
+ *
+ * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves: A is shared, and
+ * each part of B is packed by who multiplies it. An epilogue of whole rows then waits until all sums are there.
  *
  * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot.
  *
@@ -36,11 +39,13 @@ enum {
     STEP = 768,           /* most k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
     ROWS = 96,            /* most rows of a block: each panel read from far away serves so many */
     ROW_ROUND = 6,        /* libxsmm takes so many rows of pairs at once: blocks of other sizes end in a slower part */
-    SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared */
+    SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared; and of sums that lie apart */
     LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
     PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
     OWN_PANELS = 4,       /* of a unit where B is a thread's own: a step of them stays in the second cache */
+    FEW_PANELS = 2,       /* the same beside the sums of FEW_ROWS */
+    FEW_ROWS = 512,       /* serve a part of B so rarely that it is better packed where it stays in a cache */
     HOT_PANELS = 8,       /* between two calls of the epilogue */
     HEIGHTS = 3           /* of blocks: the most, a round of rows less, the last block's */
 };
@@ -61,6 +66,7 @@ typedef struct panels {
     bool a_in_place;
     bool whole_rows;
     bool direct;     /* sums end where the result belongs */
+    bool apart;      /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
     int64_t batches, m, n, k;
     bool share_a;    /* A is packed whole, B by units; else the other way */
     bool keep_a, keep_b; /* packed whole, at refresh */
@@ -70,7 +76,7 @@ typedef struct panels {
     samba_source a, b; /* as samba_pack wants them; their axes are even */
     int64_t row_ld;    /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
-    int64_t shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
+    int64_t all_sums_at, shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
     pairs_kernel made[HEIGHTS][2][2][2]; /* [height of the block][last panel][last step][first step] */
 } panels;
 
@@ -199,12 +205,16 @@ static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int
 }
 
 /* Stores that miss the caches hold up those behind them. */
-static void fetch_result(const panels *p, const panels_unit *at, int64_t i, int64_t j, samba_fetch *fetch)
+static void fetch_sums(const panels *p, const panels_unit *at, int64_t i, int64_t j, const float *sums, samba_fetch *fetch)
 {
-    float *result;
+    float *to = (float *)sums;
     const float *bias;
-    samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &result, &bias);
-    samba_fetch_rows(fetch, result, width_of(p, j) * 4, rows_of(p, i), p->finish->result_strides[p->finish->rank - 2] * 4);
+    int64_t pitch = p->sums_ld;
+    if (p->direct) {
+        samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &to, &bias);
+        pitch = p->finish->result_strides[p->finish->rank - 2];
+    }
+    samba_fetch_rows(fetch, to, width_of(p, j) * 4, rows_of(p, i), pitch * 4);
 }
 
 /* Which of the HEIGHTS it is. */
@@ -218,8 +228,8 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
         p->made[height_of(p, height)][width < WIDTH][depth < p->step][step == 0]((const uint16_t *)panel, (const uint16_t *)rows, sums);
         return;
     }
-    if (p->direct && step == p->steps - 1 && j + 1 < at->j1)
-        fetch_result(p, at, i, j + 1, fetch);
+    if ((p->apart || (p->direct && step == p->steps - 1)) && j + 1 < at->j1)
+        fetch_sums(p, at, i, j + 1, sums + WIDTH, fetch);
     samba_dense block = {.rows = height, .cols = width, .k = depth, .a = (const float *)rows, .b = (const float *)panel,
                          .lda = p->rows_lie ? 1 : p->row_ld, .ska = p->rows_lie ? p->row_ld : 1, .ldb = pitch_of(p, j),
                          .from = step ? sums : NULL, .from_ld = p->sums_ld, .c = sums, .ldc = p->sums_ld};
@@ -247,12 +257,13 @@ static char *packed_side(const panels *p, bool kept, char *scratch, int64_t batc
 static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
 {
     panels_unit at = place_unit(p, unit);
-    float *sums = (float *)(own + p->sums_at);
+    float *sums = p->apart ? (float *)(scratch + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
+                           : (float *)(own + p->sums_at);
     char *mine = own + p->own_pack_at;
     const char *whole_a = packed_side(p, p->keep_a, scratch, at.batch), *whole_b = packed_side(p, p->keep_b, scratch, at.batch);
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
     for (int64_t step = 0; step < p->steps; step++) {
-        bool ends = step == p->steps - 1 && !p->direct;
+        bool ends = step == p->steps - 1 && !p->direct && !p->apart;
         const char *a = whole_a + step * p->a_step_bytes;
         const char *b = own_b ? mine - panel_place(p, step, at.j0) : whole_b + step * p->b_step_bytes;
         samba_fetch fetch = {0};
@@ -262,7 +273,7 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
             fetch_next(p, unit, &at, step, at.i0, &fetch);
         for (int64_t i = at.i0; i < at.i1; i++) {
             int64_t row0 = at.batch * p->m + row_of(p, i);
-            float *row_sums = sums + (i - at.i0) * p->rows * p->sums_ld;
+            float *row_sums = sums + (row_of(p, i) - row_of(p, at.i0)) * p->sums_ld;
             const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_place(p, i);
             if (own_a)
                 pack_rows(p, mine, at.batch, step, i);
@@ -281,6 +292,22 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
                     samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
             }
         }
+    }
+}
+
+/* An epilogue apart, by the few rows that one tile has, while those after them come nearer. */
+static void finish_rows(const panels *p, const char *scratch, char *own, int64_t row, int64_t end)
+{
+    int64_t most = p->n < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / p->n : 1;
+    const float *sums = (const float *)(scratch + p->all_sums_at) + row * p->sums_ld;
+    for (int64_t rows; row < end; row += rows, sums += rows * p->sums_ld) {
+        samba_fetch fetch = {0};
+        rows = at_most(most, end - row);
+        int64_t after = at_most(most, end - row - rows);
+        samba_fetch_rows(&fetch, sums + rows * p->sums_ld, p->n * 4, after, p->sums_ld * 4);
+        samba_tile_fetch(p->program, row + rows, after, 0, p->n, &fetch);
+        samba_fetch_all(&fetch);
+        samba_tile_region(p->program, own, row, rows, 0, p->n, sums, p->sums_ld);
     }
 }
 
@@ -311,12 +338,12 @@ static void take_units(const panels *p, int64_t *next, char *scratch, char *own,
         __atomic_store_n(next, 0, __ATOMIC_RELAXED);
 }
 
-/* Phases: packing a constant side; packing the shared side, unless that is it; sums and epilogue; finishing, where the epilogue
- * collects. */
+/* Phases: packing a constant side; packing the shared side, unless that is it; sums and epilogue; an epilogue apart; finishing,
+ * where the epilogue collects. */
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const panels *p = (const panels *)state;
-    int64_t *next = (int64_t *)(keeps_shared(p) ? p->kept : scratch);
+    int64_t rows = p->batches * p->m, *next = (int64_t *)(keeps_shared(p) ? p->kept : scratch);
     char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
     if (p->kept && phase == 0) {
         pack_side(p, p->keep_a, true, scratch, thread, threads);
@@ -328,13 +355,15 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
         if (thread == 0)
             __atomic_store_n(next, 0, __ATOMIC_RELAXED);
         pack_side(p, p->share_a, false, scratch, thread, threads);
-    } else if (phase == 1 && samba_tile_has_collect(p->program)) {
+    } else if (phase == 1 && samba_tile_has_collect(p->program) && !p->apart) {
         samba_tile_begin(p->program, own);
         for (int64_t unit = thread * p->units / threads; unit < (thread + 1) * p->units / threads; unit++)
             run_unit(p, scratch, own, unit);
     } else if (phase == 1) {
         samba_tile_begin(p->program, own);
         take_units(p, next, scratch, own, threads);
+    } else if (phase == 2 && p->apart) {
+        finish_rows(p, scratch, own, thread * rows / threads, (thread + 1) * rows / threads);
     } else if (thread == 0) {
         samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
     }
@@ -422,7 +451,9 @@ static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
 static void choose_blocks(panels *p, const samba_contract_problem *problem)
 {
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
-    p->share_a = !p->whole_rows && p->m < p->n && p->batches * p->n * p->k * element(p) > SHARED_BYTES;
+    bool few = !p->half && !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
+    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && p->batches * p->n * p->k * element(p) > SHARED_BYTES)));
     p->steps = deal(p->k, STEP, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
@@ -434,7 +465,7 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     p->row_blocks = at_most(p->row_blocks, (p->m + p->row_round - 1) / p->row_round);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
-        p->column_units = deal(p->panel_count, OWN_PANELS, deals, &p->unit_panels);
+        p->column_units = deal(p->panel_count, few ? FEW_PANELS : OWN_PANELS, deals, &p->unit_panels);
         p->row_units = deal(p->row_blocks, LONG / ROWS, 1, &p->unit_blocks);
     } else {
         p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : LONG / WIDTH, 1, &p->unit_panels);
@@ -444,6 +475,10 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     deal(p->unit_panels, HOT_PANELS, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
     p->units = p->batches * p->row_units * p->column_units;
     p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
+    if (p->apart) {
+        p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
+        p->sums_ld += p->sums_ld * 4 % PAGE ? 0 : SAMBA_DENSE_ROUND;
+    }
 }
 
 static void lay_out(panels *p, bool constant_a)
@@ -467,11 +502,12 @@ static void lay_out(panels *p, bool constant_a)
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
-    p->shared_bytes = COUNTER_BYTES + (keeps_shared(p) ? 0 : p->batches * p->shared_batch_bytes);
+    p->all_sums_at = COUNTER_BYTES + (keeps_shared(p) ? 0 : p->batches * p->shared_batch_bytes);
+    p->shared_bytes = p->all_sums_at + (p->apart ? round_up(p->batches * p->m * p->sums_ld * 4, 64) : 0);
     own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * element(p), 64) : p->a_block_bytes;
     own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
     p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
-    bool sums = !p->direct || p->steps > 1;
+    bool sums = !p->apart && (!p->direct || p->steps > 1);
     p->own_pack_at = p->sums_at + round_up(sums ? at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
     p->thread_bytes = p->own_pack_at + own;
 }
@@ -518,6 +554,6 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     prepared->refresh_phases = kept_bytes > 0;
     prepared->kept_bytes = kept_bytes;
     prepared->kept = kept_bytes ? &p->kept : NULL;
-    prepared->phases = prepared->refresh_phases + !keeps_shared(p) + 1 + samba_tile_has_collect(program);
+    prepared->phases = prepared->refresh_phases + !keeps_shared(p) + 1 + p->apart + samba_tile_has_collect(program);
     return SAMBA_OK;
 }
