@@ -6,7 +6,8 @@
  *   losses N    runs N steps, gives the value of the output of each
  *   output FILE runs a step, writes the output to a .npy file
  *   time N      runs N steps, gives each one's ms, the mean time outside kernels, and memory
- * A step is samba_run with the inputs given and the output received: their transfers count. `train` runs the schedule, `inference` FWD. */
+ * A step is samba_run with the inputs given and the output received. The inputs lie in the session's memory, as the other contenders'
+ * lie where their runs read them; the output's transfer counts. `train` runs the schedule, `inference` FWD. */
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
@@ -69,7 +70,7 @@ static int64_t classes_of(const char *input, int count, char **arguments)
     return 0;
 }
 
-/* Inputs of random values. Returns how many. */
+/* Inputs of random values, in the session's memory. Returns how many. */
 static int make_inputs(samba_session *session, int class_count, char **classes, samba_tensor **inputs)
 {
     int count = 0;
@@ -82,7 +83,7 @@ static int make_inputs(samba_session *session, int class_count, char **classes, 
             die("no room for input ", info.name);
         samba_tensor *t;
         uint64_t seed = 100 + (uint64_t)count;
-        need(samba_tensor_new(context, info.name, info.dtype, info.rank, info.shape, &t));
+        need(samba_session_input(session, info.name, &t));
         if (samba_dtype_is_floating_point(info.dtype))
             need(samba_fill_normal(t, seed, 0, 1));
         else

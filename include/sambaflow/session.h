@@ -64,6 +64,10 @@ SAMBA_API const char *samba_session_warning(samba_session *session);
 /* Host -> device and device -> host by the tensor's name; dtypes and shapes must be equal. */
 SAMBA_API samba_status samba_session_set(samba_session *session, const samba_tensor *tensor);
 SAMBA_API samba_status samba_session_get(samba_session *session, samba_tensor *tensor);
+/* A tensor that is the session's own memory of an input, where the device works in this process's memory (cpu and null do, others are
+ * UNSUPPORTED). A batch that is written there is given to samba_run as any other, but nothing is copied. Use it while the
+ * session lives, and as it is: a run refuses other views of that memory. */
+SAMBA_API samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **tensor);
 /* A new host tensor with a copy of the named device tensor. */
 SAMBA_API samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **tensor);
 

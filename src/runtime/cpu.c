@@ -121,6 +121,8 @@ static samba_status cpu_read(samba_device *device, int64_t offset, void *host, s
     return SAMBA_OK;
 }
 
+static char *cpu_map(samba_device *device, int64_t offset) { return ((cpu_device *)device)->memory.data + offset; }
+
 /* ---- building ---- */
 /* Seconds of a tile program on one element of its domain. */
 static double tile_seconds(const samba_program *program)
@@ -388,4 +390,4 @@ static samba_status cpu_wait(samba_device *device)
 }
 
 const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,
-                                                 cpu_read, cpu_build, cpu_run,   cpu_wait};
+                                                 cpu_read, cpu_map,   cpu_build, cpu_run,      cpu_wait};

@@ -4,8 +4,9 @@
  * and null.c are the devices there are.
  *
  * open, allocate and build come in this order, once each; close ends it at any point and frees all. write and read may be called
- * by several threads at once for ranges that do not overlap. run may return before the sections are done; wait returns after, and
- * only then may memory be read and the host memory of its copies be touched. Neither allocates. */
+ * by several threads at once for ranges that do not overlap. map gives the place itself; NULL: not in this process. run may return
+ * before the sections are done; wait returns after, and only then may memory be read and the host memory of its copies be touched.
+ * Neither allocates. */
 #ifndef SAMBA_DEVICE_H
 #define SAMBA_DEVICE_H
 
@@ -43,6 +44,7 @@ typedef struct samba_device_interface {
     samba_status (*allocate)(samba_device *device, int64_t bytes); /* the arena, all zeros */
     samba_status (*write)(samba_device *device, int64_t offset, const void *host, size_t size);
     samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
+    char *(*map)(samba_device *device, int64_t offset);
     samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
     samba_status (*run)(samba_device *device, const samba_device_run *run);
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */

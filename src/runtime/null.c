@@ -47,6 +47,8 @@ static samba_status null_read(samba_device *device, int64_t offset, void *host, 
     return SAMBA_OK;
 }
 
+static char *null_map(samba_device *device, int64_t offset) { return ((null_device *)device)->memory.data + offset; }
+
 static samba_status null_build(samba_device *device, const samba_plan *plan)
 {
     (void)device;
@@ -71,4 +73,4 @@ static samba_status null_wait(samba_device *device)
 }
 
 const samba_device_interface samba_device_null = {"null",    null_open,  null_close, null_allocate, null_write,
-                                                  null_read, null_build, null_run,   null_wait};
+                                                  null_read, null_map,   null_build, null_run,      null_wait};

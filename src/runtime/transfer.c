@@ -114,9 +114,31 @@ static samba_status check_range(const samba_session *session, const samba_plan_t
     return SAMBA_OK;
 }
 
+/* The memory of an input that the process shares with the device; NULL: none. */
+static char *own_memory(const samba_session *session, int32_t index)
+{
+    const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    const samba_device_interface *device = session->device->interface;
+    return tensor->kind == SAMBA_KIND_INPUT && device->map ? device->map(session->device, samba_session_offset(session, tensor->buffer))
+                                                           : NULL;
+}
+
+/* Elements of the input's own memory are where they belong, or cannot be taken from there. */
+static samba_status check_own(const samba_session *session, int32_t index, const samba_tensor *host)
+{
+    const char *own = own_memory(session, index), *data = samba_tensor_data(host);
+    size_t bytes = (size_t)session->plan.buffers[session->plan.tensors[index].buffer].bytes;
+    if (!own || (uintptr_t)data - (uintptr_t)own >= bytes || (data == own && samba_tensor_is_contiguous(host)))
+        return SAMBA_OK;
+    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                      "input \"%.128s\" is another view of the memory that samba_session_input gave: give that tensor itself, or a copy",
+                      session->plan.tensors[index].name);
+}
+
 samba_status samba_check_host_source(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
 {
     SAMBA_TRY(check_host(session, index, host, what));
+    SAMBA_TRY(check_own(session, index, host));
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     return tensor->has_range ? check_range(session, tensor, host, what) : SAMBA_OK;
 }
@@ -197,13 +219,17 @@ static samba_status move(samba_session *session, int32_t tensor, const samba_ten
 bool samba_transfer_is_copy(const samba_session *session, int32_t tensor, const samba_tensor *host, samba_device_copy *copy)
 {
     int64_t bytes = samba_tensor_numel(host) * (int64_t)samba_dtype_size(samba_tensor_dtype(host));
+    const char *own = own_memory(session, tensor);
+    if (own && own == samba_tensor_data(host))
+        bytes = 0; /* it is there */
     *copy = (samba_device_copy){samba_session_offset(session, session->plan.tensors[tensor].buffer), samba_tensor_data(host), bytes};
     return samba_tensor_is_contiguous(host) || bytes == 0;
 }
 
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host)
 {
-    return move(session, tensor, host, true);
+    const char *own = own_memory(session, tensor);
+    return own && own == samba_tensor_data(host) ? SAMBA_OK : move(session, tensor, host, true);
 }
 
 samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host)
@@ -230,6 +256,23 @@ samba_status samba_session_get(samba_session *session, samba_tensor *host)
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
     SAMBA_TRY(samba_check_host_target(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
     return samba_transfer_out(session, tensor, host);
+}
+
+samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **host)
+{
+    int32_t tensor;
+    *host = NULL;
+    if (!name)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_input was given no name");
+    SAMBA_TRY(samba_session_find(session, name, SAMBA_KIND_INPUT, &tensor));
+    const samba_plan_tensor *facts = &session->plan.tensors[tensor];
+    char *own = own_memory(session, tensor);
+    if (!own)
+        return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED,
+                          "device %s does not work in this process's memory: make a tensor for \"%.128s\" and have it copied",
+                          session->device->interface->name, facts->name);
+    return samba_tensor_from_memory(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, NULL, own, NULL,
+                                    NULL, host);
 }
 
 samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **host)
