@@ -16,6 +16,7 @@
 #include "kernels/kernel.h"
 #include "runtime/barrier.h"
 #include "runtime/device.h"
+#include "runtime/spread.h"
 
 #include <omp.h>
 #include <string.h>
@@ -44,6 +45,7 @@ typedef struct cpu_device {
     samba_arena arena;
     const samba_plan *plan;
     samba_prepared *stages;
+    samba_spread *team; /* where the threads are */
     uint8_t *shared; /* per stage */
     samba_host_memory scratch, kept;
     samba_constants constants;
@@ -232,8 +234,9 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
         cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
                             "unit: results are right, but no faster than in float32";
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
+    cpu->team = samba_arena_alloc(&cpu->arena, (size_t)cpu->threads * sizeof *cpu->team);
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
-    if (!cpu->stages || !cpu->shared)
+    if (!cpu->stages || !cpu->team || !cpu->shared)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(prepare_stages(cpu, &scratch));
     cpu->base.scratch = scratch;
@@ -341,9 +344,12 @@ static int64_t bytes_of(const samba_device_copy *copies, int32_t count)
 
 static void run_together(cpu_device *cpu, const samba_device_run *run, bool shared_in, bool shared_out)
 {
+    samba_spread_enter(cpu->team, 0);
 #pragma omp parallel num_threads(cpu->threads)
     {
         int thread = omp_get_thread_num(), team = omp_get_num_threads();
+        if (thread > 0)
+            samba_spread_enter(cpu->team, thread);
         if (shared_in) {
             copy_in(cpu, run, thread, team);
             samba_barrier_wait(&cpu->barrier, team);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads of a team that wait for each other every few microseconds are of no use on one processor: the one that waits spins or
+ * yields while the other wants to run, and a step of 130 microseconds takes as many time slices as it has barriers, 8 ms and more.
+ * Schedulers start a thread beside the one that made it, and take their time to part the two. So a thread that finds itself on the
+ * processor of an earlier one of its team moves away, once; nothing is pinned, the scheduler stays free to move it later.
+ *
+ * A record for each thread belongs to the caller, zeroed at first; others read it while its thread writes. */
+#ifndef SAMBA_SPREAD_H
+#define SAMBA_SPREAD_H
+
+#include <stdatomic.h>
+
+typedef struct samba_spread {
+    _Alignas(64) atomic_int place; /* processor + 1; 0: not known */
+    int wait, patience;            /* regions until it may move again; how many it will wait after that */
+} samba_spread;
+
+/* By each thread as it enters a region, thread 0 first. */
+void samba_spread_enter(samba_spread *team, int thread);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread on the processor of another of its team moves away (runtime/spread.h) and may run where it could before; one that is put back
+ * every time waits longer from move to move; where there is one processor nothing happens. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "runtime/spread.h"
+
+#ifdef __linux__
+static cpu_set_t allowed;
+static int first;
+
+static int setup(void **state)
+{
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    for (first = 0; !CPU_ISSET((size_t)first, &allowed); first++)
+        ;
+    return 0;
+}
+
+static void put(const cpu_set_t *set) { assert_int_equal(sched_setaffinity(0, sizeof *set, set), 0); }
+
+/* On the first processor, free to leave it. */
+static void come_back(void)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)first, &one);
+    put(&one);
+    put(&allowed);
+}
+
+static void test_moves(void **state)
+{
+    (void)state;
+    samba_spread team[2] = {0};
+    cpu_set_t after;
+    int moves = 0;
+    for (int i = 0; i < 200; i++) {
+        atomic_store(&team[0].place, first + 1);
+        come_back();
+        samba_spread_enter(team, 1);
+        moves += atomic_load(&team[1].place) != first + 1;
+        assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+        assert_true(CPU_EQUAL(&after, &allowed));
+        if (i == 0 && CPU_COUNT(&allowed) > 1)
+            assert_int_equal(moves, 1);
+    }
+    assert_true(CPU_COUNT(&allowed) > 1 ? moves >= 5 : moves == 0);
+    if (team[1].wait == 0 && team[1].patience == 0)
+        fail_msg("put back 200 times, and as ready to move as before");
+}
+
+static void test_one_processor(void **state)
+{
+    (void)state;
+    samba_spread team[2] = {0};
+    cpu_set_t one, after;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)first, &one);
+    put(&one);
+    for (int i = 0; i < 10; i++) {
+        samba_spread_enter(team, 0);
+        samba_spread_enter(team, 1);
+        assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+        assert_true(CPU_EQUAL(&after, &one));
+        assert_int_equal(atomic_load(&team[1].place), first + 1);
+    }
+    put(&allowed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_one_processor)};
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
+#else
+int main(void) { return 0; }
+#endif
