@@ -11,7 +11,8 @@ Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [WORD ...
   --quick     short turns, and no case whose step takes about a second
   --check     exit 1 if a case misses its target (cases.py)
   --markdown  write the figures into docs/performance.md
-  --last      measure nothing, take the rows of the last run"""
+  --last      measure nothing, take the rows of the last run
+  --scaling   time and compile time of GPT-2 by its layers instead (scaling.py); with --check it fails if a step is 10 % off the line"""
 import argparse
 import glob
 import importlib.util
@@ -28,6 +29,7 @@ import time
 from importlib import metadata
 
 import report
+import scaling
 from cases import CASES, INFERENCE, TOLERANCE
 from report import Absent, Failed
 
@@ -291,10 +293,13 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("Usage: ") + 7:])
     parser.add_argument("build")
     parser.add_argument("words", nargs="*")
-    for option in ("quick", "check", "markdown", "last"):
+    for option in ("quick", "check", "markdown", "last", "scaling"):
         parser.add_argument("--" + option, action="store_true")
     given = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if given.scaling:
+        apart = scaling.measure(Bench(given.build, given.quick))
+        raise SystemExit(1 if given.check and apart > 0.1 else 0)
     path = f"{given.build}/bench.jsonl"
     cases = [case for case in CASES if not (given.quick and case.long) and (not given.words or any(word in case.name for word in given.words))]
     if not cases:

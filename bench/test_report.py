@@ -6,6 +6,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import report  # noqa: E402
+import scaling  # noqa: E402
 from cases import CASES, PEERS, Case  # noqa: E402
 
 PEAKS = {"fp32_gflops": 100.0, "bf16_gflops": 200.0, "read_gbytes": 10.0}
@@ -50,6 +51,21 @@ class Rows(unittest.TestCase):
         self.assertIsNone(row["ratio"])
         self.assertEqual(len(report.absences(row)), 3)
         self.assertTrue(any("ratio not measured" in text for text in report.misses([self.case], [row])))
+
+
+class Scaling(unittest.TestCase):
+    def test_a_line_is_found(self):
+        a, b, apart = scaling.fit([2, 4, 24], [7, 11, 51])
+        self.assertAlmostEqual(a, 3)
+        self.assertAlmostEqual(b, 2)
+        self.assertLess(apart, 1e-12)
+
+    def test_what_grows_faster_is_apart(self):
+        layers = scaling.LAYERS
+        self.assertGreater(scaling.fit(layers, [100 + n * n for n in layers])[2], 0.1)
+        lines, apart = scaling.table(layers, [10 + 5 * n for n in layers], [1.0 * n for n in layers], 100.0)
+        self.assertEqual(len(lines), 2 + len(layers) + 1)
+        self.assertLess(apart, 1e-12)
 
 
 class Targets(unittest.TestCase):
