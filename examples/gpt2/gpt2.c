@@ -88,6 +88,12 @@ static void model(samba_graph *g, const void *options)
         samba_output(g, "logits", logits);
 }
 
+static const char *check(const void *options)
+{
+    const settings *s = options;
+    return s->n_embd % s->n_head ? "--n-head must divide --n-embd: every head gets an equal part of the width" : NULL;
+}
+
 static int inputs(const void *options, int64_t batch_size, samba_app_input *input)
 {
     const settings *s = options;
@@ -116,6 +122,7 @@ int main(int argc, char **argv)
         .settings = &s,
         .option_count = sizeof options / sizeof *options,
         .options = options,
+        .check = check,
         .inputs = inputs,
         .data = samba_app_text,
         .batch_size = 8,

@@ -108,6 +108,8 @@ typedef struct samba_app {
     const void *settings; /* the model's options: what the own options below point into */
     int option_count;
     const samba_app_option *options;
+    /* What is wrong with options that do not go together, as one sentence; NULL: nothing. May itself be NULL. */
+    const char *(*check)(const void *settings);
     /* Fills up to SAMBA_APP_MAX_INPUTS inputs for a batch, returns how many. */
     int (*inputs)(const void *settings, int64_t batch_size, samba_app_input *inputs);
     samba_app_data_fn *data; /* NULL: no `run` */

@@ -25,6 +25,12 @@ static int64_t memory_part(const samba_memory_info *memory, int index)
     return *(const int64_t *)((const char *)memory + memory_parts[index].field);
 }
 
+/* Scratch is a matter of the machine that loads: a plan as read from a file does not know. */
+static bool unknown(const samba_memory_info *memory, int index)
+{
+    return memory_parts[index].field == offsetof(samba_memory_info, scratch) && memory->scratch == 0;
+}
+
 static const char *word(const char *const *words, int count, int index) { return index >= 0 && index < count ? words[index] : "?"; }
 
 samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file)
@@ -34,7 +40,8 @@ samba_status samba_describe_memory(samba_context *context, const samba_plan *pla
     samba_table_row(&table, "memory\tsize");
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++) {
         char size[SAMBA_CELL];
-        samba_table_row(&table, "%s\t%s", memory_parts[i].label, samba_text_bytes(size, (double)memory_part(&plan->memory, i)));
+        samba_text_bytes(size, (double)memory_part(&plan->memory, i));
+        samba_table_row(&table, "%s\t%s", memory_parts[i].label, unknown(&plan->memory, i) ? "known when loaded" : size);
     }
     return samba_table_print(&table, file, "");
 }
@@ -126,7 +133,8 @@ json_t *samba_describe_json(const samba_plan *plan, bool stages)
     int64_t flops, bytes;
     samba_plan_work(plan, &flops, &bytes);
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++)
-        json_object_set_new(memory, memory_parts[i].name, json_integer(memory_part(&plan->memory, i)));
+        json_object_set_new(memory, memory_parts[i].name,
+                            unknown(&plan->memory, i) ? json_null() : json_integer(memory_part(&plan->memory, i)));
     for (int i = 0; i < plan->section_count; i++)
         json_array_append_new(sections, section_json(plan, &plan->sections[i], stages));
     for (int i = 0; i < plan->tensor_count; i++)

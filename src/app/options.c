@@ -152,6 +152,12 @@ static void settle(parse *p, struct argp_state *state)
         const char *command = command_names[__builtin_ctz(a->command)];
         argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].argp.name, command, takers);
     }
+    for (int key = KEY_OPTIMIZER; key <= KEY_AMSGRAD && a->inference && a->command == SAMBA_APP_COMPILE; key++)
+        if (p->given[row_of(key)])
+            argp_error(state, "--%s is training's: leave it or --inference out", rows[row_of(key)].argp.name);
+    const char *wrong = a->app->check ? a->app->check(a->app->settings) : NULL;
+    if (wrong)
+        argp_error(state, "%s", wrong);
     a->batch_given = p->batch || p->microbatch;
     a->batch_size = p->batch ? p->batch : a->app->batch_size;
     a->microbatch = p->microbatch ? p->microbatch : a->batch_size;

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow inspect: the plan of a PEF, read and checked as for running, printed. */
+ * sambaflow inspect: the plan of a PEF, read and checked as for running, printed. Scratch depends on CPU and threads and is no part of a PEF:
+ * the stages are prepared as loading would, without memory, to tell what it would be here. */
 #include "cli/cli.h"
+#include "runtime/runtime.h"
 
-static samba_status print(samba_context *context, const samba_plan *plan, const samba_cli_arguments *arguments)
+typedef struct machine { /* whose scratch it is */
+    int threads;
+    const char *isa;
+} machine;
+
+static samba_status print(samba_context *context, const samba_plan *plan, const machine *here, const samba_cli_arguments *arguments)
 {
     int64_t flops, bytes;
     samba_plan_work(plan, &flops, &bytes);
@@ -17,7 +24,7 @@ static samba_status print(samba_context *context, const samba_plan *plan, const 
     SAMBA_TRY(samba_describe_sections(context, plan, arguments->verbose, stdout));
     putchar('\n');
     SAMBA_TRY(samba_describe_memory(context, plan, stdout));
-    putchar('\n');
+    printf("scratch, and constants packed for the kernels, are this machine's: %d threads, %s\n\n", here->threads, here->isa);
     return samba_describe_tensors(context, plan, arguments->verbose, stdout);
 }
 
@@ -26,17 +33,21 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
     samba_plan plan;
     samba_plan_init(&plan, context);
     samba_status status = samba_pef_read(context, arguments->pef, &plan);
+    machine here = {0, NULL};
+    if (status == SAMBA_OK && (!arguments->graph || arguments->json))
+        status = samba_plan_memory(context, &plan, 0, samba_word_isa(NULL), &plan.memory, &here.threads, &here.isa);
     if (status == SAMBA_OK && arguments->graph && !arguments->json) {
         fputs(plan.graph_text, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
         json_t *object = samba_describe_json(&plan, arguments->verbose);
         json_object_set_new(object, "command", json_string("inspect"));
         json_object_set_new(object, "pef", json_string(arguments->pef));
+        json_object_set_new(object, "scratch_of", json_pack("{s:i, s:s}", "threads", here.threads, "isa", here.isa));
         if (arguments->graph)
             json_object_set_new(object, "graph_text", json_string(plan.graph_text));
         status = samba_json_print(context, object, stdout);
     } else if (status == SAMBA_OK) {
-        status = print(context, &plan, arguments);
+        status = print(context, &plan, &here, arguments);
     }
     samba_plan_free(&plan);
     return status;

@@ -20,6 +20,7 @@
 
 #include <omp.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would
  * need longer than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
@@ -223,10 +224,8 @@ static void wake_team(const cpu_device *cpu)
     memset(cpu->scratch.data + (size_t)omp_get_thread_num() * part, 0, part);
 }
 
-static samba_status cpu_build(samba_device *device, const samba_plan *plan)
+static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
 {
-    cpu_device *cpu = (cpu_device *)device;
-    int64_t scratch;
     SAMBA_TRY(samba_constants_find(plan, &cpu->arena, &cpu->constants));
     cpu->plan = plan;
     cpu->stale = true;
@@ -238,13 +237,33 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     if (!cpu->stages || !cpu->team || !cpu->shared)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(prepare_stages(cpu, &scratch));
-    cpu->base.scratch = scratch;
+    return prepare_stages(cpu, &cpu->base.scratch);
+}
+
+static samba_status cpu_build(samba_device *device, const samba_plan *plan)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    SAMBA_TRY(prepare(cpu, plan));
     SAMBA_TRY(give_kept_memory(cpu));
-    SAMBA_TRY(samba_host_memory_new(cpu->context, scratch, cpu->threads, &cpu->scratch)); /* large pages: panels of products stand in it */
+    SAMBA_TRY(samba_host_memory_new(cpu->context, cpu->base.scratch, cpu->threads, &cpu->scratch)); /* large pages: panels of products stand in it */
     if (cpu->any_shared)
         wake_team(cpu);
     return SAMBA_OK;
+}
+
+/* Preparing stages computes addresses but touches no memory: addresses that nothing stands behind do. */
+static samba_status cpu_measure(samba_device *device, const samba_plan *plan)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    size_t size = plan->memory_bytes > 0 ? (size_t)plan->memory_bytes : 1;
+    void *addresses = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (addresses == MAP_FAILED)
+        return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "no room for %lld bytes of addresses", (long long)plan->memory_bytes);
+    cpu->memory.data = addresses;
+    samba_status status = prepare(cpu, plan);
+    cpu->memory.data = NULL;
+    munmap(addresses, size);
+    return status;
 }
 
 /* ---- running ---- */
@@ -396,4 +415,4 @@ static samba_status cpu_wait(samba_device *device)
 }
 
 const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,
-                                                 cpu_read, cpu_map,   cpu_build, cpu_run,      cpu_wait};
+                                                 cpu_read, cpu_map,   cpu_build, cpu_measure,  cpu_run,   cpu_wait};

@@ -3,10 +3,10 @@
  * What a device is to a session: memory at offsets of one arena, copies in and out, sections built once and run by number. cpu.c
  * and null.c are the devices there are.
  *
- * open, allocate and build come in this order, once each; close ends it at any point and frees all. write and read may be called
- * by several threads at once for ranges that do not overlap. map gives the place itself; NULL: not in this process. run may return
- * before the sections are done; wait returns after, and only then may memory be read and the host memory of its copies be touched.
- * Neither allocates. */
+ * open, allocate and build come in this order, once each; close ends it at any point and frees all. measure may stand in the place of
+ * allocate and build: nothing but close comes after it. write and read may be called by several threads at once for ranges that do not
+ * overlap. map gives the place itself; NULL: not in this process. run may return before the sections are done; wait returns after, and
+ * only then may memory be read and the host memory of its copies be touched. Neither allocates. */
 #ifndef SAMBA_DEVICE_H
 #define SAMBA_DEVICE_H
 
@@ -46,6 +46,7 @@ typedef struct samba_device_interface {
     samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
     char *(*map)(samba_device *device, int64_t offset);
     samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
+    samba_status (*measure)(samba_device *device, const samba_plan *plan); /* what build would add to the arena's memory: scratch, kept */
     samba_status (*run)(samba_device *device, const samba_device_run *run);
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
 } samba_device_interface;

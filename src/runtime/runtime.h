@@ -52,6 +52,12 @@ struct samba_session {
     char warning[256];
 };
 
+/* ---- session.c ---- */
+/* What a session of this plan would take, with the scratch and the packed constants of this machine; nothing is loaded. threads 0: as many as
+ * OpenMP offers, `used` says how many; isa NULL: the best, and `isa_used` says which. */
+samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,
+                               const char **isa_used);
+
 /* ---- words.c: lists in messages, cut with "..." when they are long ---- */
 typedef struct samba_words {
     char text[384];

@@ -173,13 +173,34 @@ samba_status samba_session_section_info(const samba_session *session, int index,
     return SAMBA_OK;
 }
 
+static void add_device_memory(const samba_device *device, samba_memory_info *memory)
+{
+    memory->scratch += device->scratch;  /* depends on this machine's threads and kernels: known since load */
+    memory->constants += device->kept; /* packed for this machine's kernels */
+    memory->total += device->scratch + device->kept;
+}
+
 samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory)
 {
     *memory = session->plan.memory;
-    memory->scratch += session->device->scratch; /* depends on this machine's threads and kernels: known since load */
-    memory->constants += session->device->kept; /* packed for this machine's kernels */
-    memory->total += session->device->scratch + session->device->kept;
+    add_device_memory(session->device, memory);
     return SAMBA_OK;
+}
+
+samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,
+                               const char **isa_used)
+{
+    *used = threads > 0 ? threads : omp_get_max_threads();
+    samba_device_options options = {context, *used, isa};
+    samba_device *device;
+    SAMBA_TRY(samba_device_cpu.open(&options, &device));
+    samba_status status = device->interface->measure(device, plan);
+    *isa_used = device->isa;
+    *memory = plan->memory;
+    if (status == SAMBA_OK)
+        add_device_memory(device, memory);
+    device->interface->close(device);
+    return status;
 }
 
 int samba_session_threads(const samba_session *session) { return session->threads; }

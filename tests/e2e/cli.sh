@@ -70,6 +70,9 @@ does "inspect" "BCKWD" "$sambaflow" inspect "$pef"
 does "inspect with stages" "lin_layer.weight.grad" "$sambaflow" inspect -v "$pef"
 does "inspect the graph" "cross_entropy" "$sambaflow" inspect --graph "$pef"
 does "inspect as JSON" '"schedule"' "$sambaflow" inspect --json "$pef"
+does "inspect knows this machine's scratch" "are this machine's:" "$sambaflow" inspect "$pef"
+does "scratch and whose as JSON" '"scratch_of"' "$sambaflow" inspect --json "$pef"
+does "compile does not know scratch" "known when loaded" "$logreg" compile -b=100
 does "version" "sambaflow 0." "$sambaflow" --version
 does "help" "measure-sections" "$sambaflow" --help
 does "help of an application" "--microbatch-size" "$logreg" --help
@@ -122,9 +125,21 @@ refuses "gpt2: another width than compiled" 1 "another graph" "$gpt2" run -p "$w
 refuses "gpt2: text too short" 1 "short.txt has 30 bytes" "$gpt2" run -p "$words" --data short.txt
 refuses "gpt2: no text" 1 "no text 'nowhere'" "$gpt2" run -p "$words" --data nowhere
 refuses "gpt2: batch larger than the text" 1 "compile with a smaller batch size" "$gpt2" run -p "$words" --data few.txt
-refuses "gpt2: heads do not divide the width" 1 "cannot become (8, 16, 3, 5)" "$gpt2" compile "${small[@]}" -b 8 --n-head 3
+refuses "gpt2: heads do not divide the width" 64 "--n-head must divide --n-embd" "$gpt2" compile "${small[@]}" -b 8 --n-head 3
 refuses "gpt2: too small a memory budget" 1 "the least found for model 'gpt2' is" "$gpt2" compile "${deep[@]}" --memory-budget 100
 refuses "gpt2: a memory budget of nothing" 64 "--memory-budget: expected a whole number from 1" "$gpt2" compile --memory-budget 0
+tiny=(--n-layer 1 --n-head 1 --n-embd 1 --block-size 1 --vocab-size 2 -b 1)
+does "gpt2: least of everything" "agree with the reference" "$gpt2" test "${tiny[@]}"
+does "gpt2: least of everything in bf16" "agree with the reference" "$gpt2" test "${tiny[@]}" --precision bf16
+does "gpt2: a row a chunk" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1
+does "gpt2: a row a chunk, bf16, a budget" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1 --precision bf16 --memory-budget 600000
+refuses "gpt2: chunks of nothing" 64 "--chunk-bytes: expected a whole number from 1" "$gpt2" compile --chunk-bytes 0
+refuses "gpt2: more than machines have" 1 "device memory of" "$gpt2" compile --vocab-size 16777216 --n-embd 1048576
+printf 'a' >one.txt
+: >empty.txt
+refuses "gpt2: a text of one byte" 1 "one.txt has 1 bytes" "$gpt2" run -p "$words" --data one.txt
+refuses "gpt2: a text of none" 1 "empty.txt has 0 bytes" "$gpt2" run -p "$words" --data empty.txt
+refuses "gpt2: a device as text" 1 "not a regular file" "$gpt2" run -p "$words" --data /dev/zero
 refuses "gpt2: dropout out of range" 64 "--dropout: expected a number from 0 to" "$gpt2" compile --dropout 1
 refuses "gpt2: no layers" 64 "--n-layer: expected a whole number from 1" "$gpt2" compile --n-layer 0
 refuses "gpt2: PEF of another model" 1 "input 'input'" "$gpt2" run -p "$pef" --data "$data"
@@ -165,6 +180,8 @@ refuses "app: lr not finite" 64 "--lr: expected a number" "$logreg" compile --lr
 refuses "app: unknown optimizer" 64 "expected sgd or adamw" "$logreg" compile --optimizer adagrad
 refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" compile --dump-after nothing
 refuses "app: momentum for AdamW" 64 "SGD's" "$logreg" compile --optimizer adamw --momentum 0.9
+refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" compile --inference --lr 0.1
+refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
 refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-parallel
 refuses "app: spatial" 1 "not supported by this build" "$logreg" compile --mapping spatial

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "pef/plan.h"
+#include "runtime/runtime.h"
 #include "training.h"
 
 #define DIMS(...) (const int[]){__VA_ARGS__}
@@ -214,6 +214,13 @@ static void no_scores(void **state)
         samba_memory_info memory;
         need(samba_session_memory(session, &memory));
         assert_true(memory.scratch < 2 * wide.time * wide.time); /* two threads' own */
+        samba_memory_info told; /* without loading */
+        int threads;
+        const char *isa;
+        need(samba_plan_memory(context, &plan, 2, NULL, &told, &threads, &isa));
+        assert_memory_equal(&told, &memory, sizeof memory);
+        assert_int_equal(threads, 2);
+        assert_string_equal(isa, samba_session_isa(session));
         samba_session_free(session);
         samba_plan_free(&plan);
     }
