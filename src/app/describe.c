@@ -41,7 +41,7 @@ samba_status samba_describe_memory(samba_context *context, const samba_plan *pla
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++) {
         char size[SAMBA_CELL];
         samba_text_bytes(size, (double)memory_part(&plan->memory, i));
-        samba_table_row(&table, "%s\t%s", memory_parts[i].label, unknown(&plan->memory, i) ? "known when loaded" : size);
+        samba_table_row(&table, "%s\t%s", memory_parts[i].label, unknown(&plan->memory, i) ? "at load" : size);
     }
     return samba_table_print(&table, file, "");
 }

@@ -72,7 +72,7 @@ does "inspect the graph" "cross_entropy" "$sambaflow" inspect --graph "$pef"
 does "inspect as JSON" '"schedule"' "$sambaflow" inspect --json "$pef"
 does "inspect knows this machine's scratch" "are this machine's:" "$sambaflow" inspect "$pef"
 does "scratch and whose as JSON" '"scratch_of"' "$sambaflow" inspect --json "$pef"
-does "compile does not know scratch" "known when loaded" "$logreg" compile -b=100
+does "compile does not know scratch" "at load" "$logreg" compile -b=100
 does "version" "sambaflow 0." "$sambaflow" --version
 does "help" "measure-sections" "$sambaflow" --help
 does "help of an application" "--microbatch-size" "$logreg" --help
