@@ -271,7 +271,8 @@ static double crossing_bytes(const samba_contract_problem *problem, const samba_
     for (int i = 0; i < 2; i++) {
         bool cut = i == 0 ? rows : vectors, deep = plan->slices > 1;
         double all = (double)sides[i]->own.total * (double)problem->k * (double)sides[i]->memory_size;
-        bytes += !cut && !deep ? all : is_outer(sides[i], deep) ? 0 : all / parts;
+        if (!sides[i]->kept) /* nobody writes a constant: each cache may hold it */
+            bytes += !cut && !deep ? all : is_outer(sides[i], deep) ? 0 : all / parts;
     }
     if (plan->apart)
         bytes += 2 * result / parts;
