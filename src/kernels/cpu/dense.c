@@ -2,7 +2,10 @@
  *
  * Blocks of large products: see dense.h. A small block of sums, rows by vectors, lives in registers over all of k. Its sizes are
  * constants of an inlined call, so each is a loop of multiply-adds and little else; there is room between them to ask for memory that
- * will be needed next (fetch.h). */
+ * will be needed next (fetch.h).
+ *
+ * Compiled once more with -DSAMBA_DENSE_PAIRS, for CPUs that multiply pairs of bfloat16: an element of a or b is then a pair, and a
+ * multiply-add two of them. */
 #include "kernels/cpu/dense.h"
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/lanes.h"
@@ -35,9 +38,15 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
     UNROLL for (int j = 0; j < vectors; j++)
         x[j] = load(b + j * LANES);
     UNROLL for (int i = 0; i < rows; i++) {
+#if defined(SAMBA_DENSE_PAIRS)
+        __m512bh y = (__m512bh)_mm512_set1_ps(a[i * lda]);
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] = (floats)_mm512_dpbf16_ps((__m512)sums[i][j], y, (__m512bh)x[j]);
+#else
         floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] += y * x[j];
+#endif
     }
 }
 
@@ -89,7 +98,12 @@ static void dense_small(int64_t rows, bool wide, const samba_dense *d, int64_t i
 
 /* Rows are dealt evenly, so that no few are left over for a short and slow last part. What is narrower than a small block goes by single
  * vectors. */
-void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch)
+#if defined(SAMBA_DENSE_PAIRS)
+#define BLOCK samba_dense_pairs
+#else
+#define BLOCK SAMBA_ISA_NAME(samba_dense_block)
+#endif
+void BLOCK(const samba_dense *block, samba_fetch *fetch)
 {
     enum { WIDE = VECTORS * LANES };
     int64_t groups = (block->rows + ROWS - 1) / ROWS;

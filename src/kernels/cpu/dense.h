@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A block of a large product in float32: rows of A times a packed panel of B, as many sums at once as registers hold. The block begins
+ * A block of a large product: rows of A times a packed panel of B, as many sums at once as registers hold. The block begins
  * with nothing or with the sums of earlier k, and ends in scratch or where the result belongs, so that sums need not be copied there.
  * Compiled once an instruction set; blocks.h has it in its table. */
 #ifndef SAMBA_CPU_DENSE_H
@@ -21,5 +21,9 @@ typedef struct samba_dense {
     float *c; /* c[i*ldc + j] */
     int64_t ldc;
 } samba_dense;
+
+/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs. Only for CPUs
+ * of which samba_pairs_are_fast() is true. */
+void samba_dense_pairs(const samba_dense *block, samba_fetch *fetch);
 
 #endif

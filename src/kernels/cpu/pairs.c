@@ -6,7 +6,11 @@
 #include "kernels/cpu/pairs.h"
 #include <string.h>
 
-enum { TILE = 64 }; /* elements a side of what is moved by way of a tile */
+enum {
+    TILE = 64,  /* elements a side of what is moved by way of a tile */
+    AHEAD = 32, /* rows of memory that are asked for before they are needed: no prefetcher follows short pieces of rows far apart */
+    LINE = 32   /* elements of a cache line */
+};
 
 bool samba_pairs_are_fast(void)
 {
@@ -37,10 +41,13 @@ static void interleave(const samba_kernels *kernels, const uint16_t *from, int64
                        uint16_t *to, int64_t ld)
 {
     static const uint16_t zeros[TILE];
-    for (int64_t k = 0; k < depth; k += 2)
+    for (int64_t k = 0; k < depth; k += 2) {
+        for (int64_t j = 0; j < 2 * width; j += LINE)
+            __builtin_prefetch(from + (k + AHEAD) * k_stride + (j < width ? j : k_stride + j - width));
         for (int64_t j = 0; j < width; j += TILE)
             kernels->interleave2(to + k * ld + 2 * j, from + k * k_stride + j,
                                  k + 1 < depth ? from + (k + 1) * k_stride + j : zeros, at_most(width - j, TILE));
+    }
 }
 
 void samba_pack_pairs(const samba_kernels *kernels, const uint16_t *from, int64_t k_stride, int64_t j_stride, int64_t depth,

@@ -15,8 +15,8 @@
  * A constant side is packed at refresh, into memory that the stage keeps. Where it is the shared one, a run has nothing to pack before
  * it multiplies.
  *
- * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together: B is [k/2][64][2], A [rows][k];
- * an odd last k is padded with zero. Sums are float all the same.
+ * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together, and packed elements are such pairs:
+ * B is [k/2][64][2]; an odd last k is padded with zero. Sums are float all the same.
  *
  * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves: A is shared, and
  * each part of B is packed by who multiplies it. An epilogue of whole rows then waits until all sums are there.
@@ -30,15 +30,10 @@
 #include <limits.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <libxsmm.h>
-#endif
-
 enum {
     WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
     STEP = 768,           /* most k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
     ROWS = 96,            /* most rows of a block: each panel read from far away serves so many */
-    ROW_ROUND = 6,        /* libxsmm takes so many rows of pairs at once: blocks of other sizes end in a slower part */
     SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared; and of sums that lie apart */
     LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
@@ -46,20 +41,17 @@ enum {
     OWN_PANELS = 4,       /* of a unit where B is a thread's own: a step of them stays in the second cache */
     FEW_PANELS = 2,       /* the same beside the sums of FEW_ROWS */
     FEW_ROWS = 512,       /* serve a part of B so rarely that it is better packed where it stays in a cache */
-    HOT_PANELS = 8,       /* between two calls of the epilogue */
-    HEIGHTS = 3           /* of blocks: the most, a round of rows less, the last block's */
+    HOT_PANELS = 8        /* between two calls of the epilogue */
 };
 #define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
 #define MOST_PACKED (96 << 20)    /* bytes of packed B */
 #define COUNTER_BYTES 64          /* at the start of shared scratch: the next unit to be taken */
 
-typedef void (*pairs_kernel)(const uint16_t *b, const uint16_t *a, float *c, ...);
-
 typedef struct panels {
     const samba_tile_program *program;
     const samba_finish *finish;
     const samba_kernels *kernels;
-    const samba_blocks *blocks;
+    void (*multiply)(const samba_dense *block, samba_fetch *fetch);
     samba_contract contract;
     bool half;       /* bfloat16 pairs */
     bool rows_lie;   /* packed A is [k][rows] */
@@ -71,34 +63,30 @@ typedef struct panels {
     bool share_a;    /* A is packed whole, B by units; else the other way */
     bool keep_a, keep_b; /* packed whole, at refresh */
     char *kept;          /* a counter as in shared scratch, then that side */
-    int64_t rows, row_round, row_blocks, step, steps, panel_count; /* rows of a block, and what they are multiples of */
+    int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
     int64_t unit_blocks, unit_panels, row_units, column_units, units, hot_panels;
     samba_source a, b; /* as samba_pack wants them; their axes are even */
     int64_t row_ld;    /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
     int64_t all_sums_at, shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
-    pairs_kernel made[HEIGHTS][2][2][2]; /* [height of the block][last panel][last step][first step] */
 } panels;
 
-static int64_t element(const panels *p) { return p->half ? 2 : 4; }
+enum { ELEMENT = 4 /* bytes: a float or a pair */ };
 
-/* Elements of k as packed: pairs are whole. */
-static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? round_up(depth, 2) : depth; }
+/* Elements of k as packed. */
+static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? (depth + 1) / 2 : depth; }
 
 static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step, p->k - step * p->step); }
-/* Rounds of rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
+/* Rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
 static int64_t row_of(const panels *p, int64_t block)
 {
-    return at_most((p->m + p->row_round - 1) / p->row_round * block / p->row_blocks * p->row_round, p->m);
+    return p->m * block / p->row_blocks;
 }
 static int64_t rows_of(const panels *p, int64_t block) { return row_of(p, block + 1) - row_of(p, block); }
 static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
 
 /* Columns of a panel as packed: vectors may read beyond the last. */
-static int64_t pitch_of(const panels *p, int64_t panel)
-{
-    return p->half ? width_of(p, panel) : round_up(width_of(p, panel), SAMBA_DENSE_ROUND);
-}
+static int64_t pitch_of(const panels *p, int64_t panel) { return round_up(width_of(p, panel), SAMBA_DENSE_ROUND); }
 
 /* ---- packing ---- */
 
@@ -110,7 +98,7 @@ static const char *operand_at(const samba_source *source, int64_t offset, int64_
 /* Places within a packed step. */
 static int64_t panel_place(const panels *p, int64_t step, int64_t panel)
 {
-    return panel * WIDTH * packed_depth(p, depth_of(p, step)) * element(p);
+    return panel * WIDTH * packed_depth(p, depth_of(p, step)) * ELEMENT;
 }
 static int64_t block_place(const panels *p, int64_t block) { return block * p->a_block_bytes; }
 
@@ -123,13 +111,12 @@ static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, i
 {
     int64_t depth = depth_of(p, step), width = width_of(p, panel), pitch = pitch_of(p, panel);
     const char *from = panel_at(p, batch, step, panel);
-    if (p->half) {
+    if (p->half)
         samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
-                         (uint16_t *)to, width);
-        return;
-    }
-    samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, pitch);
-    for (int64_t l = 0; l < depth && width < pitch; l++)
+                         (uint16_t *)to, pitch);
+    else
+        samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, pitch);
+    for (int64_t l = 0; l < packed_depth(p, depth) && width < pitch; l++)
         memset((float *)to + l * pitch + width, 0, (size_t)(pitch - width) * sizeof(float));
 }
 
@@ -142,9 +129,12 @@ static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, in
 {
     int64_t depth = depth_of(p, step), rows = rows_of(p, block);
     const char *from = rows_at(p, batch, step, block);
-    if (p->half)
+    if (p->half && p->rows_lie)
+        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows, (uint16_t *)to,
+                         p->row_ld);
+    else if (p->half)
         samba_pack_rows_of_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows,
-                                 (uint16_t *)to, p->row_ld);
+                                 (uint16_t *)to, 2 * p->row_ld);
     else if (p->rows_lie)
         samba_pack(&p->a, from, &p->a.inner_axis, depth, &p->a.own_axis, rows, to, p->row_ld);
     else
@@ -217,17 +207,10 @@ static void fetch_sums(const panels *p, const panels_unit *at, int64_t i, int64_
     samba_fetch_rows(fetch, to, width_of(p, j) * 4, rows_of(p, i), pitch * 4);
 }
 
-/* Which of the HEIGHTS it is. */
-static int height_of(const panels *p, int64_t rows) { return rows == p->rows ? 0 : rows == p->rows - p->row_round ? 1 : 2; }
-
 static void multiply(const panels *p, const panels_unit *at, const char *rows, int64_t i, const char *panel, int64_t j, int64_t step,
                      float *sums, samba_fetch *fetch)
 {
-    int64_t height = rows_of(p, i), width = width_of(p, j), depth = depth_of(p, step);
-    if (p->half) {
-        p->made[height_of(p, height)][width < WIDTH][depth < p->step][step == 0]((const uint16_t *)panel, (const uint16_t *)rows, sums);
-        return;
-    }
+    int64_t height = rows_of(p, i), width = width_of(p, j), depth = packed_depth(p, depth_of(p, step));
     if ((p->apart || (p->direct && step == p->steps - 1)) && j + 1 < at->j1)
         fetch_sums(p, at, i, j + 1, sums + WIDTH, fetch);
     samba_dense block = {.rows = height, .cols = width, .k = depth, .a = (const float *)rows, .b = (const float *)panel,
@@ -240,7 +223,7 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
         samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &block.c, &bias);
         block.ldc = p->finish->result_strides[last - 1];
     }
-    p->blocks->dense(&block, fetch);
+    p->multiply(&block, fetch);
     if (ends && (bias || p->finish->relu))
         p->finish->run(block.c, block.ldc, bias, p->finish->bias_strides[last - 1], p->finish->bias_strides[last], p->finish->relu,
                        block.c, block.ldc, height, width);
@@ -373,7 +356,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 static bool is_pairs(const samba_contract_problem *problem)
 {
-    return problem->use_libxsmm && problem->contract.a.dtype == SAMBA_BFLOAT16 &&
+    return problem->kernels->isa == SAMBA_ISA_AVX512 && problem->contract.a.dtype == SAMBA_BFLOAT16 &&
            problem->contract.b.dtype == SAMBA_BFLOAT16 && samba_pairs_are_fast();
 }
 
@@ -389,35 +372,6 @@ bool samba_panel_suits(const samba_contract_problem *problem)
     int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
     return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <= MOST_PACKED;
 }
-
-#if defined(__x86_64__)
-static pairs_kernel make_kernel(const panels *p, int64_t rows, int64_t width, int64_t depth, bool first)
-{
-    float alpha = 1, beta = first ? 0 : 1;
-    int lda = (int)width, ldb = (int)p->row_ld, ldc = (int)p->sums_ld, flags = LIBXSMM_GEMM_FLAG_VNNI_A;
-    libxsmm_bsmmfunction made = libxsmm_bsmmdispatch((int)width, (int)rows, (int)packed_depth(p, depth), &lda, &ldb, &ldc, &alpha,
-                                                     &beta, &flags, NULL);
-    pairs_kernel kernel;
-    memcpy(&kernel, &made, sizeof made);
-    return kernel;
-}
-
-static bool make_kernels(panels *p)
-{
-    int64_t rows[HEIGHTS] = {p->rows, p->rows - p->row_round, rows_of(p, p->row_blocks - 1)};
-    int64_t width[2] = {at_most(WIDTH, p->n), width_of(p, p->panel_count - 1)};
-    int64_t depth[2] = {p->step, depth_of(p, p->steps - 1)};
-    bool all = true;
-    for (int i = 0; i < 8 * HEIGHTS; i++) {
-        if (rows[i >> 3] < 1)
-            continue;
-        pairs_kernel kernel = make_kernel(p, rows[i >> 3], width[i >> 2 & 1], depth[i >> 1 & 1], i & 1);
-        p->made[i >> 3][i >> 2 & 1][i >> 1 & 1][i & 1] = kernel;
-        all = all && kernel;
-    }
-    return all;
-}
-#endif
 
 /* Axes of a side that is one evenly spaced dim; every offset is index * stride. */
 static samba_status describe(panels *p, const samba_contract_problem *problem, bool second, int64_t own_width, samba_arena *arena)
@@ -453,16 +407,13 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
     bool few = !p->half && !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
     p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && p->batches * p->n * p->k * element(p) > SHARED_BYTES)));
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && p->batches * p->n * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES)));
     p->steps = deal(p->k, STEP, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_round = p->half ? ROW_ROUND : 1;
     p->row_blocks = deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
-    p->rows = at_most(round_up(p->rows, p->row_round), p->m);
-    p->row_blocks = at_most(p->row_blocks, (p->m + p->row_round - 1) / p->row_round);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
         p->column_units = deal(p->panel_count, few ? FEW_PANELS : OWN_PANELS, deals, &p->unit_panels);
@@ -484,27 +435,27 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
 static void lay_out(panels *p, bool constant_a)
 {
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
-    p->rows_lie = !p->half && p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
+    p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
-    bool costly = p->n < FEW_COLUMNS || (p->share_a && p->batches * p->m * p->k * element(p) > SHARED_BYTES);
+    bool costly = p->n < FEW_COLUMNS || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES);
     p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
-                    stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 : p->a.native);
+                    stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
     p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
-    p->row_ld = round_up(p->rows_lie ? p->rows : depth, 32);
-    if (p->row_ld * element(p) % PAGE == 0)
-        p->row_ld += 32;
+    p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
+    if (p->row_ld * ELEMENT % PAGE == 0)
+        p->row_ld += 16;
     if (p->a_in_place)
-        p->row_ld = stride;
-    p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? p->step : p->rows) * p->row_ld * element(p), 64);
+        p->row_ld = p->half ? stride / 2 : stride;
+    p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? depth : p->rows) * p->row_ld * ELEMENT, 64);
     p->a_step_bytes = p->row_blocks * p->a_block_bytes;
-    p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * element(p), 64);
-    p->direct = !p->half && p->finish->used && samba_finish_is_even(p->finish);
+    p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * ELEMENT, 64);
+    p->direct = p->finish->used && samba_finish_is_even(p->finish);
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
     p->all_sums_at = COUNTER_BYTES + (keeps_shared(p) ? 0 : p->batches * p->shared_batch_bytes);
     p->shared_bytes = p->all_sums_at + (p->apart ? round_up(p->batches * p->m * p->sums_ld * 4, 64) : 0);
-    own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * element(p), 64) : p->a_block_bytes;
+    own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * ELEMENT, 64) : p->a_block_bytes;
     own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
     p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
     bool sums = !p->apart && (!p->direct || p->steps > 1);
@@ -532,24 +483,18 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .blocks = blocks, .contract = problem->contract,
-                  .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows, .batches = problem->batches, .m = problem->m,
-                  .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
-    int64_t kept_bytes;
-    bool made;
-    do { /* again without pairs should libxsmm have no kernel for a block of them */
-        choose_blocks(p, problem);
-        SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
-        SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
-        lay_out(p, problem->constant_a);
-        kept_bytes = lay_out_kept(p);
-        made = !p->half;
+    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .multiply = blocks->dense,
+                  .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows,
+                  .batches = problem->batches, .m = problem->m, .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
+    choose_blocks(p, problem);
+    SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
+    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
+    lay_out(p, problem->constant_a);
+    int64_t kept_bytes = lay_out_kept(p);
 #if defined(__x86_64__)
-        if (p->half)
-            made = make_kernels(p);
+    if (p->half)
+        p->multiply = samba_dense_pairs;
 #endif
-        p->half = p->half && made;
-    } while (!made);
     *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
     prepared->refresh_phases = kept_bytes > 0;
     prepared->kept_bytes = kept_bytes;
