@@ -182,6 +182,7 @@ static inline naive_value naive_apply(int op, int class_, int d_class, naive_val
         r = y.f * (s + x.f * s * (1 - s) * 1.5957691216057308 * (1 + 0.134145 * x.f * x.f));
         break;
     }
+    case SAMBA_TILE_round_bfloat16: r = samba_bfloat16_to_float(samba_float_to_bfloat16((float)x.f)); break;
     case SAMBA_TILE_sqrt: r = sqrt(x.f); break;
     case SAMBA_TILE_rsqrt: r = 1 / sqrt(x.f); break;
     case SAMBA_TILE_reciprocal: r = 1 / x.f; break;

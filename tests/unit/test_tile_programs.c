@@ -141,6 +141,48 @@ static void test_transpose(void **state)
             }
 }
 
+/* Rounding and its store, which become one instruction where nothing stands between: read by nobody else, by others too, stored
+ * twice, rounded in place, and with the source written again before the store. */
+static void test_rounding(void **state)
+{
+    (void)state;
+    static const int64_t domains[][2] = {{1, 1}, {1, 1000}, {3, 5}, {7, 300}, {40, 33}, {2, 513}};
+    enum { ALONE, READ, TWICE, IN_PLACE, OVERWRITTEN, WAYS };
+    srand(6);
+    for (int s = 0; s < SAMBA_COUNT(domains); s++)
+        for (int layout = 0; layout < 3; layout++)
+            for (int way = 0; way < WAYS; way++) {
+                char name[60];
+                tile_case t;
+                case_begin(&t, 2, domains[s]);
+                int64_t gaps[2] = {domains[s][1] + 3, 1}, turned[2] = {1, domains[s][0]};
+                int x = case_contiguous(&t, SAMBA_FLOAT32);
+                int low = layout == 0 ? case_contiguous(&t, SAMBA_BFLOAT16)
+                                      : case_operand(&t, SAMBA_BFLOAT16, 1, layout == 1 ? gaps : turned);
+                int other = case_contiguous(&t, way == TWICE ? SAMBA_BFLOAT16 : SAMBA_FLOAT32);
+                int a = case_register(&t, SAMBA_F32, FULL, 0, -1), r = case_register(&t, SAMBA_F32, FULL, 0, -1);
+                int third = case_register(&t, SAMBA_F32, FULL, 0, -1);
+                case_emit(&t, SAMBA_TILE_constant, third, -1, -1, -1, -1, 0.3331298828125);
+                case_setup_ends(&t);
+                case_load(&t, a, x);
+                case_op(&t, SAMBA_TILE_mul, a, a, third);
+                case_op(&t, SAMBA_TILE_round_bfloat16, way == IN_PLACE ? a : r, a, -1);
+                if (way == OVERWRITTEN)
+                    case_op(&t, SAMBA_TILE_add, a, a, third);
+                case_store(&t, way == IN_PLACE ? a : r, low);
+                if (way == READ || way == IN_PLACE)
+                    case_op(&t, SAMBA_TILE_sub, a, a, way == READ ? r : third);
+                if (way == TWICE)
+                    case_store(&t, r, other);
+                else if (way != ALONE)
+                    case_store(&t, a, other);
+                case_step(&t, 1);
+                snprintf(name, sizeof name, "rounding, domain %d, layout %d, way %d", s, layout, way);
+                case_check(&t, 0, name);
+                case_end(&t);
+            }
+}
+
 /* ---- rows ---- */
 /* softmax, its row's greatest index and the sum of all: exp(x - max) / sum */
 static void test_softmax(void **state)
@@ -720,7 +762,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
-            cmocka_unit_test(test_transpose),
+            cmocka_unit_test(test_transpose),          cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_empty_rows),
             cmocka_unit_test(test_iota_random), cmocka_unit_test(test_labels),
             cmocka_unit_test(test_gelu_both),

@@ -6,6 +6,7 @@
  *   add, sub or mul, then another    one map of three sources
  *   mul, then sum                    a dot product (DOT)
  *   gelu_tanh and its gradient       of one argument: they share an exponential (BOTH)
+ *   rounding, then storing it        the store, which rounds by itself; or, where others read it too, both in one pass (ROUND)
  *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
  *   the columns' numbers = labels of rows, then choices      one element of a row is found, none compared (SET, PICK)
  * Nothing on the way may change what the moved instruction reads: its registers, or memory that one of them is. What results stay
@@ -75,7 +76,7 @@ static void take(combining *c, int i, int j, int ra, int rb, int rc)
     samba_code *code = &c->program->codes[j];
     samba_instruction *x = &c->list[j];
     x->a = (int16_t)ra, x->b = (int16_t)rb, x->c = (int16_t)rc;
-    code->a = (int16_t)ra, code->b = (int16_t)rb, code->c = (int16_t)(rc < 0 ? 0 : rc);
+    code->a = (int16_t)ra, code->b = (int16_t)(rb < 0 ? 0 : rb), code->c = (int16_t)(rc < 0 ? 0 : rc);
     c->state[j] = MERGED;
     c->state[i] = GONE;
 }
@@ -337,6 +338,29 @@ static void combine_gelu(combining *c, int begin, int end, int grad)
     }
 }
 
+/* Rounding to bfloat16, and the store into memory of that dtype. Other readers need the rounded value in its register. */
+static void combine_rounding(combining *c, int i, int end)
+{
+    const samba_tile_program *program = c->program;
+    const samba_instruction *from = &c->list[i];
+    int j = only_reader(c, i, end);
+    bool alone = j >= 0 && may_move(c, i, j);
+    j = alone ? j : i + 1;
+    if (j >= end || c->state[j] != PLAIN || c->list[j].op != SAMBA_TILE_store || c->list[j].a != from->d)
+        return;
+    samba_code *code = &c->program->codes[j];
+    if (code->extent != SAMBA_FULL || program->views[code->view].dtype != SAMBA_BFLOAT16 || program->registers[from->d].direct >= 0)
+        return;
+    if (alone) {
+        take(c, i, j, from->a, -1, -1);
+    } else if (program->views[code->view].col_stride == 1) {
+        code->action = SAMBA_DO_ROUND;
+        code->d = from->d;
+        c->list[j].d = from->d;
+        take(c, i, j, from->a, -1, -1);
+    }
+}
+
 /* Closes the gaps. */
 static void close_up(combining *c, samba_step *steps, samba_code *codes)
 {
@@ -389,6 +413,8 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (is_arithmetic(&c, i))
                 combine_arithmetic(&c, i, program->steps[s].end);
+            else if (c.state[i] == PLAIN && c.list[i].op == SAMBA_TILE_round_bfloat16)
+                combine_rounding(&c, i, program->steps[s].end);
     for (int s = 0; s < program->step_count && program->cols >= LONG_ROW; s++)
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (c.list[i].op == SAMBA_TILE_where && c.state[i] == PLAIN)

@@ -8,6 +8,7 @@
 #pragma GCC optimize("fp-contract=off")
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/reduce_sum.h"
+#include "kernels/cpu/vector_bits.h"
 
 #define PAIR(name, expression)                                                                                               \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
@@ -54,8 +55,19 @@ static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t 
     }
 }
 
+static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)
+{
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t low = bfloat16_of_float(a[i]);
+        memory[i] = low;
+        d[i] = float_of_bfloat16(low);
+    }
+}
+
 const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .pair = {{add_add, add_sub, add_from, add_mul}, {sub_add, sub_sub, sub_from, sub_mul}, {mul_add, mul_sub, mul_from, mul_mul}},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
+    .round = round_bfloat16,
 };

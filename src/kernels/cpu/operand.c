@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM. Each picks the longest run that the view
+ * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM; and rounding with a STORE. Each picks the longest run that the view
  * allows: the whole tile, a row, or an element. A register that already is the operand's memory needs nothing. */
 #include "kernels/cpu/tile.h"
 #include <string.h>
@@ -136,6 +136,19 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
             kernels->store_strided[view->dtype](element(view, row_offset(view, place, r) + col), a + r * cols * width,
                                                 view->col_stride, cols);
     }
+}
+
+void samba_tile_round(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
+{
+    const samba_view *view = &program->views[code->view];
+    const samba_place *place = &frame->places[code->view];
+    bool dense = place->dense_full;
+    int64_t rows = dense ? 1 : frame->rows, cols = dense ? frame->rows * frame->cols : frame->cols;
+    float *d = (float *)frame->pointers[code->d];
+    const float *a = (const float *)frame->pointers[code->a];
+    for (int64_t r = 0; r < rows; r++)
+        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, row_offset(view, place, r) + frame->col),
+                                          a + r * cols, cols);
 }
 
 void samba_tile_block(const samba_tile_program *program, samba_frame *frame, const samba_code *code)

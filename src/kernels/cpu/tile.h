@@ -33,7 +33,7 @@ typedef struct samba_place { /* where a view is for the tile at work */
 typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
     SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR, /* LOAD in setup */
-    SAMBA_DO_ROWS, SAMBA_DO_DOT, SAMBA_DO_BOTH, /* several instructions in one: combine.c */
+    SAMBA_DO_ROWS, SAMBA_DO_DOT, SAMBA_DO_BOTH, SAMBA_DO_ROUND, /* several instructions in one: combine.c */
     SAMBA_DO_SET, SAMBA_DO_PICK, SAMBA_DO_CHOOSE /* so too; labels.c */
 } samba_action;
 
@@ -42,6 +42,7 @@ struct samba_combined {
     samba_map_fn *pair[3][4]; /* [first][then]: r = a first b; then: r + c, r - c, c - r, r * c */
     void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
+    void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
 };
 
 typedef struct samba_code { /* an instruction, resolved */
@@ -125,6 +126,7 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
 void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols);
 void samba_tile_load(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_store(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
+void samba_tile_round(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_block(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_random(const samba_tile_program *program, samba_frame *frame, const samba_code *code);

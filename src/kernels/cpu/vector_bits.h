@@ -26,7 +26,7 @@ static inline float float_of_bfloat16(uint16_t bits) { return float_of((uint32_t
 static inline uint16_t bfloat16_of_float(float value)
 {
     uint32_t bits = bits_of(value), rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    return (uint16_t)(value != value ? quiet : rounded);
 }
 
 /* Exponent and mantissa stand in float's place but for the exponent's bias: a product with 2^112 mends that, subnormals
