@@ -66,6 +66,14 @@ static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, 
     }
     return pool;
 }
+/* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
+static bool reads_before_it_writes(const samba_pool *pool)
+{
+    bool apart = 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;
+    for (int i = 0; i < 2; i++)
+        apart = apart && pool->kernel[i] == 2 && pool->stride[i] == 2 && pool->padding[i] == 0 && pool->dilation[i] == 1;
+    return apart;
+}
 
 /* Of a table only the rows that indices name are touched: rows are read and written `times` times in all. */
 static void touches_rows(samba_stage *stage, int times)
@@ -113,6 +121,8 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         stage->pool = pool_of(node, node->shape, node->rank, dy->shape);
         stage->pool.average = node->op == SAMBA_OP_avg_pool2d_grad;
         stage->pool.gradient = 1;
+        if (node->op == SAMBA_OP_max_pool2d_grad && reads_before_it_writes(&stage->pool) && stage->operands[0].offset == 0)
+            samba_share_buffer(c, stage->operands[0].buffer, stage->operands[2].buffer);
         return SAMBA_OK;
     }
     case SAMBA_OP_embedding: {

@@ -2,8 +2,8 @@
  *
  * Results over what they are made of. Random graphs, full of values that are read once more, in another order, by a later loop over a row or
  * by a product, are compiled, run on one and two threads and on every ISA, and compared, outputs and gradients, with the reference
- * evaluator: in float64, where an overwritten value cannot pass for rounding, and in float32. Then a plan is read: a chain that ends
- * in a gradient lies in the gradient's memory. */
+ * evaluator: in float64, where an overwritten value cannot pass for rounding, and in float32. Then plans are read: a chain that ends
+ * in a gradient lies in the gradient's memory, and pooling's gradient over what was pooled where kernels allow it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -266,9 +266,43 @@ static void chains_end_in_gradients(void **state)
     samba_tensor_free(x);
 }
 
+static void pooled(samba_graph *g, const void *options)
+{
+    const int64_t *size = options;
+    samba_value y = samba_mul(samba_input(g, "x"), normal_parameter(g, "p", SAMBA_FLOAT32, 4, SHAPE(2, 3, 9, 8)));
+    y = samba_max_pool2d(y, SHAPE(*size, *size), &(samba_pool2d_options){.stride = {2, 2}});
+    samba_loss(g, "loss", samba_sum(samba_tanh(y), 0, NULL, false));
+}
+
+/* The gradient's values stand in test_pool.c and test_random_shapes.c; here it is where they lie. */
+static void gradients_of_pooling(void **state)
+{
+    (void)state;
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(2, 3, 9, 8), 1);
+    for (int64_t size = 2; size <= 3; size++) {
+        char path[256];
+        compile_model(pooled, &size, x, path, sizeof path);
+        samba_plan plan;
+        int found = 0;
+        need(samba_pef_read(context, path, &plan));
+        for (int32_t s = 0; s < plan.stage_count; s++) {
+            const samba_stage *stage = &plan.stages[s];
+            if (stage->kind != SAMBA_STAGE_POOL || !stage->pool.gradient)
+                continue;
+            bool over = plan.buffers[stage->operands[0].buffer].offset == plan.buffers[stage->operands[2].buffer].offset;
+            assert_int_equal(over, size == 2); /* larger windows overlap */
+            found++;
+        }
+        assert_int_equal(found, 1);
+        samba_plan_free(&plan);
+    }
+    samba_tensor_free(x);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs), cmocka_unit_test(chains_end_in_gradients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs), cmocka_unit_test(chains_end_in_gradients),
+                                       cmocka_unit_test(gradients_of_pooling)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests_name("in place", tests, NULL, NULL));
