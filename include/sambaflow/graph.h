@@ -38,6 +38,8 @@ SAMBA_API void samba_text_free(samba_context *context, char *text);
 /* ---- leaves and outputs ------------------------------------------------------------------------------------ */
 SAMBA_API samba_value samba_input(samba_graph *graph, const char *name); /* declared with samba_graph_add_input */
 SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape);
+/* The tensor's values, which become part of the graph and of the PEF. */
+SAMBA_API samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor);
 SAMBA_API samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype); /* 0 .. end-1, rank 1 */
 /* Values a caller may ask run for. A loss is an output that gradients start from; a graph with no loss has gradients start
  * from every floating-point output, with ones. */
@@ -71,6 +73,12 @@ typedef struct samba_initializer {
 SAMBA_API samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                       samba_initializer initializer);
 
+/* A named tensor that no gradient reaches (torch.nn.Module.register_buffer): any dtype; an optimizer leaves it alone, checkpoints have it. */
+SAMBA_API samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                                   samba_initializer initializer);
+/* What a buffer holds after FWD: of its dtype and shape. Values of this run still are what it held before. Once a buffer. */
+SAMBA_API void samba_assign(samba_value buffer, samba_value value);
+
 /* ---- layers (torch.nn): parameters by name ------------------------------------------------------------------- */
 typedef struct samba_conv2d_options { /* zero means PyTorch's default: stride 1, padding 0, dilation 1, groups 1, bias */
     int64_t stride[2], padding[2], dilation[2], groups;
@@ -91,6 +99,15 @@ SAMBA_API samba_value samba_layer_norm(samba_value input, const char *name); /* 
 SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
 SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);
+
+/* ---- the same over values (torch.nn.functional); a bias or weight that is a zeroed value is left out ------------- */
+SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);
+SAMBA_API samba_value samba_functional_conv2d(samba_value input, samba_value weight /* (out, in / groups, kh, kw) */, samba_value bias,
+                                              const samba_conv2d_options *options /* no_bias is not looked at */);
+/* Over the last `count` dims, whose sizes are `shape`, as are those of weight and bias. */
+SAMBA_API samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight,
+                                                  samba_value bias, double eps);
+SAMBA_API samba_value samba_functional_embedding(samba_value index, samba_value weight);
 
 /* ---- functions (torch.nn.functional and tensor operators); operands broadcast and promote as in PyTorch ---------- */
 SAMBA_API samba_value samba_add(samba_value a, samba_value b);

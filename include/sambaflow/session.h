@@ -120,6 +120,8 @@ typedef struct samba_run_stats {
 } samba_run_stats;
 SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);
 SAMBA_API void samba_session_reset_stats(samba_session *session);
+/* Text of the graph that was traced (docs/graph.md), as the PEF carries it. Lives as long as the session. */
+SAMBA_API const char *samba_session_graph_text(const samba_session *session);
 SAMBA_API int samba_session_threads(const samba_session *session);
 SAMBA_API const char *samba_session_isa(const samba_session *session);
 

@@ -52,6 +52,12 @@ void *samba_arena_alloc(samba_arena *arena, size_t size); /* zeroed, 64-byte ali
 char *samba_arena_strdup(samba_arena *arena, const char *text);
 void samba_arena_free(samba_arena *arena);
 
+/* ---- bytes as text (hex.c) ---- */
+/* Two digits a byte and a NUL: `text` has room for 2 * size + 1. */
+void samba_hex_encode(const void *bytes, size_t size, char *text);
+/* The other way; false when the text is not exactly 2 * size digits. `bytes` may be NULL: then it only checks. */
+bool samba_hex_decode(const char *text, size_t size, void *bytes);
+
 /* ---- text building (base/text.c): sticky, first failure kept ---- */
 typedef struct samba_text {
     samba_context *context;

@@ -69,7 +69,8 @@ static bool pull(samba_region *r, samba_ref ref, int at, int count, int depth)
         r->row[ref] = before;
         return same && before.kind != SAMBA_ROWS_SUMMED;
     }
-    bool leaf = node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state;
+    bool leaf = node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state ||
+                node->op == SAMBA_OP_literal;
     if (leaf || !is_wide(r, ref))
         return true;
     if (depth == PULL_DEPTH || (node->op == SAMBA_OP_iota && node->attrs->iota.dim >= at && node->attrs->iota.dim < at + count))

@@ -147,6 +147,7 @@ void samba_compiler_release(samba_compiler *c)
     samba_free(x, p->stages, sizeof(samba_stage) * (size_t)c->stage_capacity);
     samba_free(x, p->tensors, sizeof(samba_plan_tensor) * (size_t)c->tensor_capacity);
     samba_free(x, p->argins, sizeof(samba_plan_argin) * (size_t)c->argin_capacity);
+    samba_free(x, p->constants, sizeof(samba_plan_constant) * (size_t)c->constant_capacity);
     samba_free(x, p->sections, sizeof(samba_plan_section) * (size_t)c->section_capacity);
     samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->call_capacity);
     samba_free(x, c->persistent, (size_t)c->persistent_capacity);

@@ -153,6 +153,10 @@ samba_status samba_pass_memory(samba_compiler *c)
         settle(plan, tensors[t]->buffer, &end, part_of(&plan->memory, tensors[t]->kind));
         settled[tensors[t]->buffer] = true;
     }
+    for (int32_t i = 0; i < plan->constant_count; i++) {
+        settle(plan, plan->constants[i].buffer, &end, &plan->memory.constants);
+        settled[plan->constants[i].buffer] = true;
+    }
     int64_t count = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++) {
         bool touched = lives[b].last >= 0;

@@ -42,6 +42,22 @@ static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor
     return tensor->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
+/* Values that the file carries. */
+static samba_status add_literal(samba_compiler *c, const samba_node *node, int32_t *buffer)
+{
+    samba_plan *plan = &c->plan;
+    int64_t bytes;
+    SAMBA_TRY(node_bytes(c, node, &bytes));
+    SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->constant_capacity, plan->constant_count + 1));
+    void *data = samba_arena_alloc(&plan->arena, (size_t)bytes + 1);
+    if (!data)
+        return SAMBA_ERROR_MEMORY;
+    samba_hex_decode(samba_graph_name_at(c->graph, node->attrs->literal.data), (size_t)bytes, data); /* inference checked the text */
+    plan->constants[plan->constant_count++] = (samba_plan_constant){*buffer, bytes, data};
+    return SAMBA_OK;
+}
+
 static samba_status add_leaf(samba_compiler *c, samba_ref ref)
 {
     const samba_graph *g = c->graph;
@@ -57,6 +73,8 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
         argin->name = samba_arena_strdup(&plan->arena, samba_graph_name_at(g, attrs->name));
         return argin->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
     }
+    if (node->op == SAMBA_OP_literal)
+        return add_literal(c, node, buffer);
     if (node->op == SAMBA_OP_input)
         return add_tensor(c, samba_graph_name_at(g, node->attrs->leaf.name), SAMBA_KIND_INPUT, node, buffer);
     bool parameter = node->op == SAMBA_OP_parameter;
@@ -241,7 +259,8 @@ samba_status samba_pass_place(samba_compiler *c)
         c->buffer_of[i] = -1;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
-        if (node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state || node->op == SAMBA_OP_argin)
+        if (node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state || node->op == SAMBA_OP_literal ||
+            node->op == SAMBA_OP_argin)
             SAMBA_TRY(add_leaf(c, (samba_ref)i));
     }
     SAMBA_TRY(find_readers(c));

@@ -129,7 +129,7 @@ static samba_status compute(evaluator *e, samba_ref ref)
         return SAMBA_ERROR_MEMORY;
     for (int k = 0; k < node->arity; k++)
         inputs[k] = e->slots[node->inputs[k]].array;
-    samba_reference reference = {e->context, node->attrs, node->arity, inputs, &e->slots[ref].array};
+    samba_reference reference = {e->context, e->graph, node->attrs, node->arity, inputs, &e->slots[ref].array};
     samba_status status = kernel(&reference);
     samba_free(e->context, inputs, size);
     for (int k = 0; k < node->arity; k++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Leaves: what has no inputs. input, parameter, state and argin get their values from outside and have no kernel; constant and
- * iota are known from their attributes. random stands here because its values, too, come from a rule and not from elements: it is
+ * Leaves: what has no inputs. input, parameter, state and argin get their values from outside and have no kernel; constant,
+ * literal and iota are known from their attributes. random stands here because its values, too, come from a rule and not from elements: it is
  * a function of one seed and the element's index. */
 #include "ops/families.h"
 
@@ -31,6 +31,26 @@ samba_status samba_ref_constant(const samba_reference *reference)
 {
     for (int64_t i = 0; i < reference->output->numel; i++)
         samba_array_set_double(reference->output, i, reference->attrs->constant.value);
+    return SAMBA_OK;
+}
+
+/* The values stand in the graph's names as hexadecimal text, so that equality, hashing and the text form are those of names. */
+samba_status samba_infer_literal(samba_infer *infer)
+{
+    const samba_attrs_literal *attrs = &infer->attrs->literal;
+    int64_t numel, bytes;
+    if (!samba_shape_numel((int)attrs->shape.count, attrs->shape.at, &numel) ||
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)attrs->dtype), &bytes) ||
+        !samba_hex_decode(samba_graph_name_at(infer->graph, attrs->data), (size_t)bytes, NULL))
+        return samba_infer_fail(infer, SAMBA_ERROR_FORMAT, "the data is not two hexadecimal digits for each byte of the shape");
+    return samba_infer_set(infer, attrs->dtype, attrs->shape.count, attrs->shape.at);
+}
+
+samba_status samba_ref_literal(const samba_reference *reference)
+{
+    const samba_array *output = reference->output;
+    samba_hex_decode(samba_graph_name_at(reference->graph, reference->attrs->literal.data),
+                     (size_t)output->numel * samba_dtype_size(output->dtype), output->data);
     return SAMBA_OK;
 }
 

@@ -7,6 +7,7 @@
  *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,
  *                       counter = i/4), its top 24 bits times 2^-24 (tensor/philox.h)
  *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed
+ *   literal             attrs.data: the values as hexadecimal text, little endian, in C order
  *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
  *   matmul, conv2d, ... of 16-bit floats give float32: the sum, not rounded
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
@@ -68,6 +69,7 @@ typedef struct samba_array { /* a contiguous tensor for reference kernels */
 } samba_array;
 typedef struct samba_reference {
     samba_context *context;
+    const samba_graph *graph; /* whose names attrs may mean */
     const samba_attrs *attrs;
     int arity;
     const samba_array *inputs;

@@ -203,6 +203,8 @@ samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, i
     return status;
 }
 
+const char *samba_session_graph_text(const samba_session *session) { return session->plan.graph_text; }
+
 int samba_session_threads(const samba_session *session) { return session->threads; }
 
 const char *samba_session_isa(const samba_session *session) { return session->device->isa; }

@@ -70,9 +70,10 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
     samba_initializer initializer = uniform_within((double)in_features);
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features},
                                          o->weight ? *o->weight : initializer);
-    samba_value result = samba_matmul(input, samba_transpose(weight, 0, 1));
+    samba_value bias = {NULL, 0};
     if (!o->no_bias)
-        result = samba_add(result, samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer));
+        bias = samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer);
+    samba_value result = samba_functional_linear(input, weight, bias);
     samba_scope_pop(graph);
     return result;
 }
@@ -118,25 +119,12 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     samba_initializer initializer = uniform_within((double)(channels / groups) * (double)kernel[0] * (double)kernel[1]);
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 4,
                                          (int64_t[]){out_channels, channels / groups, kernel[0], kernel[1]}, initializer);
-    samba_ref batch =
-        x.rank == 4 ? input.index : samba_emit_reshape(graph, input.index, 4, (int64_t[]){1, x.shape[0], x.shape[1], x.shape[2]});
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv2d.stride = pair(o->stride, 1, 1);
-    attrs.conv2d.padding = pair(o->padding, 0, 0);
-    attrs.conv2d.dilation = pair(o->dilation, 1, 1);
-    attrs.conv2d.groups = groups;
-    samba_ref y = samba_emit_cast(graph, samba_emit(graph, SAMBA_OP_conv2d, 2, (samba_ref[]){batch, weight.index}, &attrs), (samba_dtype)x.dtype);
-    if (!o->no_bias) {
-        samba_value bias = samba_parameter(graph, "bias", x.dtype, 1, &out_channels, initializer);
-        y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, bias.index, 4, (int64_t[]){1, out_channels, 1, 1}));
-    }
-    if (x.rank == 3 && y != SAMBA_NONE) {
-        samba_node result = *samba_node_at(graph, y);
-        y = samba_emit_reshape(graph, y, 3, result.shape + 1);
-    }
+    samba_value bias = {NULL, 0};
+    if (!o->no_bias)
+        bias = samba_parameter(graph, "bias", x.dtype, 1, &out_channels, initializer);
+    samba_value y = samba_functional_conv2d(input, weight, bias, options);
     samba_scope_pop(graph);
-    return samba_trace_value(graph, y);
+    return y;
 }
 
 static samba_value pool2d(samba_op op, samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
@@ -181,16 +169,12 @@ samba_value samba_layer_norm(samba_value input, const char *name)
     if (x.rank == 0)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "layer_norm",
                                                             "expected an input of rank 1 or more, given rank 0"));
-    int64_t *features = &x.shape[x.rank - 1];
+    const int64_t *features = &x.shape[x.rank - 1];
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 1, features, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
     samba_value bias = samba_parameter(graph, "bias", x.dtype, 1, features, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.norm.dims = 1;
-    attrs.norm.eps = 1e-5;
-    samba_ref y = samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs);
+    samba_value y = samba_functional_layer_norm(input, 1, features, weight, bias, 1e-5);
     samba_scope_pop(graph);
-    return samba_trace_value(graph, y);
+    return y;
 }
 
 samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim)
@@ -200,9 +184,9 @@ samba_value samba_embedding(samba_value index, const char *name, int64_t num_emb
         return none_of(graph);
     samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
                                          (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    samba_ref y = samba_emit2(graph, SAMBA_OP_embedding, weight.index, index.index);
+    samba_value y = samba_functional_embedding(index, weight);
     samba_scope_pop(graph);
-    return samba_trace_value(graph, y);
+    return y;
 }
 
 bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed)

@@ -4,6 +4,8 @@
  * with. No function here can fail its caller: errors stick to the graph. A graph that is NULL gives values without a graph, which
  * every function takes and passes on. */
 #include "trace/trace.h"
+
+#include <sambaflow/session.h> /* samba_tensor_kind */
 #include <string.h>
 
 /* ---- checks ---- */
@@ -171,6 +173,36 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 
+samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return samba_trace_value(graph, SAMBA_NONE);
+    if (!tensor || !samba_tensor_has_data(tensor))
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant", "a tensor with values is needed, given %s",
+                                                            tensor ? "one without" : "NULL"));
+    samba_dtype dtype = samba_tensor_dtype(tensor);
+    int rank = samba_tensor_rank(tensor);
+    size_t bytes = (size_t)samba_tensor_numel(tensor) * samba_dtype_size(dtype);
+    char *text = samba_alloc(graph->context, 2 * bytes + 1);
+    if (!text) {
+        samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
+        return samba_trace_value(graph, SAMBA_NONE);
+    }
+    samba_attrs attrs = no_attrs();
+    attrs.literal.dtype = dtype;
+    attrs.literal.shape = make_dims(rank, samba_tensor_shape(tensor));
+    samba_ref ref = SAMBA_NONE;
+    if (samba_tensor_is_contiguous(tensor)) {
+        samba_hex_encode(samba_tensor_data(tensor), bytes, text);
+        attrs.literal.data = samba_graph_intern(graph, text);
+        ref = samba_emit(graph, SAMBA_OP_literal, 0, NULL, &attrs);
+    } else {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant", "a contiguous tensor is needed; samba_tensor_copy makes one");
+    }
+    samba_free(graph->context, text, 2 * bytes + 1);
+    return samba_trace_value(graph, ref);
+}
+
 samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)
 {
     if (!check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
@@ -262,25 +294,40 @@ void samba_graphamp_pop(samba_graph *graph)
     graph->amp_depth--;
 }
 
+/* The leaf of that name if there is one like it; else `fresh`. What differs is found by samba_emit. */
+static samba_ref named_leaf(samba_graph *graph, samba_op op, uint32_t name, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    samba_ref leaf = graph->leaves[name].ref ? graph->leaves[name].ref - 1 : SAMBA_NONE;
+    if (leaf == SAMBA_NONE)
+        return SAMBA_NONE;
+    const samba_node *first = samba_node_at(graph, leaf);
+    bool same = first->op == op && first->dtype == dtype && samba_shape_equal(first->rank, first->shape, rank, shape);
+    return same ? leaf : SAMBA_NONE;
+}
+
+static bool check_initializer(samba_graph *graph, const char *what, samba_dtype dtype, bool floating, samba_initializer initializer)
+{
+    bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL;
+    if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
+        return true;
+    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
+                        floating ? "a floating-point dtype" : "a floating-point dtype for random values", samba_dtype_name(dtype),
+                        (int)initializer.kind);
+    return false;
+}
+
 samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                             samba_initializer initializer)
 {
-    if (!check_shape(graph, "parameter", rank, shape) || !check_dtype(graph, "parameter", dtype))
+    if (!check_shape(graph, "parameter", rank, shape) || !check_dtype(graph, "parameter", dtype) ||
+        !check_initializer(graph, "parameter", dtype, true, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
-    if (!samba_dtype_is_floating_point(dtype) || (int)initializer.kind < SAMBA_INIT_ZEROS || initializer.kind > SAMBA_INIT_NORMAL)
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "parameter",
-                                                     "expected a floating-point dtype and a known initializer, given %s and %d",
-                                                     samba_dtype_name(dtype), (int)initializer.kind));
     uint32_t index = samba_trace_scoped(graph, "parameter", name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_ref leaf = graph->leaves[index].ref ? graph->leaves[index].ref - 1 : SAMBA_NONE;
-    if (leaf != SAMBA_NONE) {
-        const samba_node *first = samba_node_at(graph, leaf);
-        if (first->op == SAMBA_OP_parameter && first->dtype == dtype && samba_shape_equal(first->rank, first->shape, rank, shape))
-            return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
-    }
+    samba_ref leaf = named_leaf(graph, SAMBA_OP_parameter, index, dtype, rank, shape);
+    if (leaf != SAMBA_NONE)
+        return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
     samba_attrs attrs = no_attrs();
     attrs.parameter.name = index;
     attrs.parameter.dtype = dtype;
@@ -289,6 +336,47 @@ samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dt
     attrs.parameter.init_a = initializer.a;
     attrs.parameter.init_b = initializer.b;
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_parameter, 0, NULL, &attrs));
+}
+
+samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                         samba_initializer initializer)
+{
+    if (!check_shape(graph, "buffer", rank, shape) || !check_dtype(graph, "buffer", dtype) ||
+        !check_initializer(graph, "buffer", dtype, false, initializer))
+        return samba_trace_value(graph, SAMBA_NONE);
+    uint32_t index = samba_trace_scoped(graph, "buffer", name);
+    if (!index)
+        return samba_trace_value(graph, SAMBA_NONE);
+    samba_ref leaf = named_leaf(graph, SAMBA_OP_state, index, dtype, rank, shape);
+    if (leaf != SAMBA_NONE)
+        return samba_trace_value(graph, leaf);
+    samba_attrs attrs = no_attrs();
+    attrs.state.name = index;
+    attrs.state.dtype = dtype;
+    attrs.state.shape = make_dims(rank, shape);
+    attrs.state.init = initializer.kind;
+    attrs.state.init_a = initializer.a;
+    attrs.state.init_b = initializer.b;
+    attrs.state.kind = SAMBA_KIND_BUFFER;
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_state, 0, NULL, &attrs));
+}
+
+void samba_assign(samba_value buffer, samba_value value)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("assign", 2, (samba_value[]){buffer, value}, &graph))
+        return;
+    samba_node target = samba_trace_node(buffer), source = samba_trace_node(value);
+    char target_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
+    if (target.op != SAMBA_OP_state)
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign", "the target must be a buffer made by samba_register_buffer, given a value of %s",
+                            samba_op_table[target.op].name);
+    else if (target.dtype != source.dtype || !samba_shape_equal(target.rank, target.shape, source.rank, source.shape))
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "buffer \"%.200s\" is %s, the value assigned to it %s",
+                            samba_graph_name_at(graph, target.attrs->state.name), samba_trace_format(&target, target_text),
+                            samba_trace_format(&source, source_text));
+    else
+        samba_graph_sink(graph, (samba_sink){.kind = SAMBA_SINK_ASSIGN, .phase = SAMBA_FWD, .value = value.index, .target = buffer.index});
 }
 
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One exception class for each status of the library. Each is also the built-in exception that Python programs expect in its place, so
+``except ValueError`` and ``except samba.ShapeError`` both work. Messages are the library's: what was expected, what was given, what to
+do."""
+from sambaflow import _core
+
+
+class SambaError(Exception):
+    """Whatever the library refuses."""
+
+
+class OutOfMemoryError(SambaError, MemoryError):
+    """The allocator gave no memory."""
+
+
+class ArgumentError(SambaError, ValueError):
+    """An argument that makes no sense by itself."""
+
+
+class NameError_(SambaError, LookupError):
+    """A name that is not there, or is there twice."""
+
+
+class ShapeError(SambaError, ValueError):
+    """Shapes that do not fit each other."""
+
+
+class DtypeError(SambaError, TypeError):
+    """A dtype that the operation does not take."""
+
+
+class StateError(SambaError, RuntimeError):
+    """The right call at the wrong moment."""
+
+
+class FileError(SambaError, OSError):
+    """The operating system refused a file; nothing already saved was changed."""
+
+
+class FormatError(SambaError, ValueError):
+    """A file's content is not what its format says."""
+
+
+class UnsupportedError(SambaError, NotImplementedError):
+    """Understood, but this build or machine cannot do it."""
+
+
+class InternalError(SambaError, RuntimeError):
+    """A mistake of the library; please report it."""
+
+
+_BY_STATUS = {
+    _core.lib.SAMBA_ERROR_MEMORY: OutOfMemoryError,
+    _core.lib.SAMBA_ERROR_ARGUMENT: ArgumentError,
+    _core.lib.SAMBA_ERROR_NAME: NameError_,
+    _core.lib.SAMBA_ERROR_SHAPE: ShapeError,
+    _core.lib.SAMBA_ERROR_DTYPE: DtypeError,
+    _core.lib.SAMBA_ERROR_STATE: StateError,
+    _core.lib.SAMBA_ERROR_FILE: FileError,
+    _core.lib.SAMBA_ERROR_FORMAT: FormatError,
+    _core.lib.SAMBA_ERROR_UNSUPPORTED: UnsupportedError,
+    _core.lib.SAMBA_ERROR_INTERNAL: InternalError,
+}
+
+
+def raise_status(status, message):
+    """Raises the exception of a status that is not SAMBA_OK."""
+    raise _BY_STATUS.get(status, InternalError)(message or f"status {status}")

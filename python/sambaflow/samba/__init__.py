@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch models on SambaFlow: tensors, conversion, the session. Needs torch."""
+import torch as _torch
+
+from sambaflow.samba import _state, optim, rules  # noqa: F401  rules register themselves
+from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_model, from_torch_model_
+from sambaflow.samba.samba_session import SambaSession
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, to_torch
+
+session = SambaSession()
+_state.session = session
+
+
+def _create(make):
+    def create(*args, name=None, batch_dim=None, region_name=None, **kwargs):
+        return SambaTensor(make(*args, **kwargs), name=name, batch_dim=batch_dim, region_name=region_name)
+
+    create.__name__ = make.__name__
+    create.__doc__ = f"torch.{make.__name__} as a SambaTensor: also takes name, batch_dim and region_name."
+    return create
+
+
+randn, rand, randint, zeros, ones, full, empty, arange = map(
+    _create, (_torch.randn, _torch.rand, _torch.randint, _torch.zeros, _torch.ones, _torch.full, _torch.empty, _torch.arange)
+)

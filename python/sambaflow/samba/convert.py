@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch models and tensors to SambaTensors. Tied parameters stay one tensor, named by its first path."""
+import copy
+
+import torch
+
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
+
+
+def from_torch_model_(model):
+    """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path. Returns the module."""
+    made = {}
+    for path, module in model.named_modules():
+        for kind in (module._parameters, module._buffers):
+            for key, tensor in kind.items():
+                if tensor is None or isinstance(tensor, SambaTensor):
+                    continue
+                name = f"{path}.{key}" if path else key
+                if id(tensor) not in made:
+                    fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is module._parameters else from_torch_tensor(tensor, name)
+                    made[id(tensor)] = (fresh, tensor)
+                kind[key] = made[id(tensor)][0]
+    return model
+
+
+def from_torch_model(model):
+    """A copy of the module with SambaTensors."""
+    return from_torch_model_(copy.deepcopy(model))
+
+
+def from_named_dict(tensors):
+    """{name: torch tensor} -> {name: SambaTensor of that name}."""
+    return {name: from_torch_tensor(tensor, name) for name, tensor in tensors.items()}
+
+
+def from_torch(obj):
+    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules as by from_torch_model."""
+    if isinstance(obj, torch.nn.Module):
+        return from_torch_model(obj)
+    return torch.utils._pytree.tree_map(lambda x: from_torch_tensor(x) if isinstance(x, torch.Tensor) else x, obj)

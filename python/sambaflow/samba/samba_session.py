@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session of a program: compiles models, loads a PEF beside the model it was made of, runs its sections.
+
+`samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
+import torch
+
+from sambaflow import errors
+from sambaflow._core import ffi, lib
+from sambaflow.runtime import Session, Tensor, array_of, text
+from sambaflow.samba import _state
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
+from sambaflow.samba.trace import Tracer, at_work, dtype_name
+
+_PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
+
+
+def _listed(x):
+    return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def host_tensor(tensor, name, context):
+    """The C library's view of a torch tensor's memory."""
+    held = to_torch(tensor)
+    if any(stride < 0 for stride in held.stride()):
+        held = held.contiguous()
+    return Tensor(name, dtype_name(held.dtype), tuple(held.shape), held.stride(), held.data_ptr(), held, context)
+
+
+class SambaSession:
+    """Compiles and runs models. `pef_path`: a PEF to load at once."""
+
+    def __init__(self, pef_path=""):
+        self._device = Session(pef_path) if pef_path else None
+        self._traced = {}  # name -> SambaTensor
+
+    # ---- tracing ----
+
+    @property
+    def tracing(self):
+        """Whether a model is being traced."""
+        return _state.tracer is not None
+
+    def use_static_functional(self):
+        """Whether operators build a graph instead of computing."""
+        return _state.tracer is not None
+
+    def _trace(self, model, inputs, loss_indices, name):
+        tracer = Tracer(name or type(model).__name__, [(path, module) for path, module in model.named_modules()])
+        tracer.add_named(model.named_parameters(remove_duplicate=False), True)
+        tracer.add_named(model.named_buffers(remove_duplicate=False), False)
+        with at_work(tracer):
+            if isinstance(inputs, dict):
+                results = model(**{key: _map(tracer.add_input, x, key) for key, x in inputs.items()})
+            else:
+                results = model(*[_map(tracer.add_input, x, f"input_{i}") for i, x in enumerate(_listed(inputs))])
+        outputs = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
+        losses = {i for index in loss_indices or () for i in _listed(index)}
+        for i, x in enumerate(outputs):
+            value = tracer.value(x)
+            outputs[i] = tracer.wrap(value)
+            outputs[i].sn_name = f"output_{i}"
+            (lib.samba_loss if i in losses else lib.samba_output)(tracer.graph, outputs[i].sn_name.encode(), value)
+        tracer.check()
+        return tracer, outputs
+
+    # ---- compiling ----
+
+    def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=False,
+                output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0):  # fmt: skip
+        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns."""
+        tracer, _ = self._trace(model, inputs, loss_indices, name)
+        options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
+        kept = [ffi.new("char[]", word.encode()) for word in (name or type(model).__name__, str(output_folder), pef_name or name or type(model).__name__)]
+        options.name, options.output_folder, options.pef_name = kept
+        options.graph = tracer.graph
+        if precision not in _PRECISIONS:
+            raise errors.ArgumentError(f"precision {precision!r}: expected one of {', '.join(_PRECISIONS)}")
+        options.inference, options.precision = inference, _PRECISIONS[precision]
+        options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
+        if not inference:
+            groups, words = _optimizers(tracer, _listed(optimizers))
+            options.optimizers, options.optimizer_count = groups, len(groups)
+        path = ffi.new("char[]", 4096)
+        tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
+        return text(path)
+
+    def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True):
+        """Loads the PEF, traces the model again, compares, and moves weights and state to the device."""
+        tracer, outputs = self._trace(model, inputs, loss_indices, "")
+        if not pef and self._device is None:
+            raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
+        device = Session(pef) if pef else self._device
+        self._compare(device, tracer)
+        self._device = device
+        self._traced = {}
+        for name, tensor, _ in tracer.names.values():
+            if isinstance(tensor, SambaTensor):
+                tensor.sn_name = tensor.sn_name or name
+                self._traced[name] = tensor
+        for tensor in (*outputs, *(x for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor))):
+            self._traced[tensor.sn_name] = tensor
+        if transfer_device:
+            self.to_device()
+        model.output_tensors = outputs
+        return outputs
+
+    def _compare(self, device, tracer):
+        printed = ffi.new("char **")
+        tracer.context.check(lib.samba_graph_print(tracer.graph, printed))
+        ours = text(printed[0]).splitlines()
+        lib.samba_text_free(tracer.context.c, printed[0])
+        theirs = text(lib.samba_session_graph_text(device.c)).splitlines()
+        for mine, its in zip(ours[1:], theirs[1:]):  # the first line is the graph's name
+            if mine != its:
+                raise errors.StateError(
+                    f"the model differs from the one that {device.pef} was compiled from. First difference: the PEF has\n  {its}\nthe model\n  {mine}"
+                )
+        if len(ours) != len(theirs):
+            raise errors.StateError(
+                f"the model differs from the one that {device.pef} was compiled from: {len(ours)} lines of graph, the PEF has {len(theirs)}")
+
+    # ---- running ----
+
+    def _loaded(self):
+        if self._device is None:
+            raise errors.StateError("no PEF is loaded: call samba.utils.trace_graph(model, inputs, optim, pef=...) first")
+        return self._device
+
+    def run(self, input_tensors=None, output_tensors=(), hyperparam_dict=None, data_parallel=False, reduce_on_rdu=False, section_ids=(),
+            section_types=(), run_until_call_id=None, run_from_call_id=None, data_parallel_mode="normal", train=True,
+            grad_of_outputs=None, graph_name=None):  # fmt: skip
+        """Runs sections of the PEF; returns the outputs that were asked for."""
+        device = self._loaded()
+        inputs = [host_tensor(x, _name_of(x, "input"), device.context) for x in _listed(input_tensors)]
+        outputs, results = [], []
+        for x in _listed(output_tensors):
+            name = _name_of(x, "output")
+            held = torch.empty(x.shape, dtype=x.dtype)
+            results.append(SambaTensor(held, name=name))
+            outputs.append(host_tensor(held, name, device.context))
+        if grad_of_outputs is not None:
+            for x, grad in zip(self._outputs(), _listed(grad_of_outputs)):
+                self.device_set(x + ".grad", grad)
+        device.run(inputs, outputs, _hyperparameters(device, hyperparam_dict), section_types, section_ids, train)
+        return tuple(results)
+
+    def _outputs(self):
+        return [name for name in self._loaded().names("output")]
+
+    # ---- host and device ----
+
+    def has(self, name):
+        """Whether the device has a tensor of that name."""
+        return self._device is not None and name in self._device.tensors
+
+    def device_get(self, name):
+        """A copy of device memory as a torch tensor."""
+        device = self._loaded()
+        if name not in device.tensors:
+            raise errors.NameError_(f"the device has no tensor {name!r}")
+        _, dtype, shape = device.tensors[name]
+        held = torch.empty(shape, dtype=getattr(torch, dtype))
+        device.get(host_tensor(held, name, device.context))
+        return held
+
+    def device_set(self, name, tensor):
+        """Copies a host tensor to the device."""
+        device = self._loaded()
+        device.set(host_tensor(tensor, name, device.context))
+
+    def to_device(self):
+        """Sends all traced tensors that have values to the device."""
+        for name, tensor in self._traced.items():
+            if tensor.has_data and self.has(name) and self._device.tensors[name][0] != "output":
+                self.device_set(name, tensor)
+
+    def to_cpu(self, model, optims=None, inplace=False):
+        """Copies parameters and buffers of the model from the device to the host."""
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
+                tensor.cpu(inplace)
+
+    def to_cpu_(self, model, optims=None):
+        """to_cpu in place."""
+        self.to_cpu(model, optims, inplace=True)
+
+    def to_rdu(self, model, optims=None):
+        """Copies parameters and buffers of the model from the host to the device."""
+        for _, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
+                self.device_set(tensor.sn_name, tensor)
+
+    # ---- what the PEF has ----
+
+    def get_argin_names(self):
+        """Names of hyperparameters."""
+        return list(self._loaded().hyperparameters)
+
+    def get_section_types(self):
+        """Types of sections."""
+        return set(self._loaded().section_types)
+
+    def get_weight_names(self):
+        """Names of parameters."""
+        return self._loaded().names("parameter")
+
+    def get_samba_tensor_by_name(self, name):
+        """The traced tensor of a name."""
+        if name not in self._traced:
+            raise errors.NameError_(f"no traced tensor is named {name!r}; there are {', '.join(sorted(self._traced))}")
+        return self._traced[name]
+
+    def get_tensors_by_name(self, names):
+        """Copies of device tensors."""
+        return tuple(SambaTensor(self.device_get(name), name=name) for name in names)
+
+    def get_tensors(self, samba_tensors):
+        """The same for tensors on the host."""
+        return self.get_tensors_by_name([tensor.sn_name for tensor in samba_tensors])
+
+
+def _map(add_input, x, name):
+    def traced(leaf):
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        leaf = from_torch_tensor(leaf)
+        leaf.sn_name = leaf.sn_name or name
+        return add_input(leaf)
+
+    return torch.utils._pytree.tree_map(traced, x)
+
+
+def _name_of(x, kind):
+    name = getattr(x, "sn_name", "")
+    if not name:
+        raise errors.NameError_(f"an {kind} tensor has no name: make it with samba.from_torch_tensor(tensor, name=...)")
+    return name
+
+
+def _hyperparameters(device, given):
+    """Names of the documents to those of the PEF: 'p' is every dropout rate."""
+    if not given:
+        return None
+    names, result = device.hyperparameters, {}
+    for name, value in given.items():
+        if name == "p" and name not in names:
+            result.update({known: value for known in names if known.endswith(".p")})
+        else:
+            result[name] = value
+    return result
+
+
+def _optimizers(tracer, optimizers):
+    """samba_optimizer structs, one a parameter group."""
+    names = {identity: name for identity, (name, _, _) in tracer.names.items()}
+    made, kept = [], []
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            adam = isinstance(optimizer, torch.optim.AdamW)
+            its = ffi.new("samba_optimizer *", (lib.samba_adamw if adam else lib.samba_sgd)(group["lr"]))
+            words, its.parameter_count, alive = array_of([names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad])
+            its.parameters = ffi.cast("char *const *", words)
+            its.weight_decay = group["weight_decay"]
+            if adam:
+                (its.beta1, its.beta2), its.eps, its.amsgrad = group["betas"], group["eps"], group["amsgrad"]
+            else:
+                its.momentum, its.dampening, its.nesterov = group["momentum"], group["dampening"], group["nesterov"]
+            its.max_grad_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
+            kept.append((words, alive))
+            made.append(its[0])
+    array = ffi.new("samba_optimizer[]", made)
+
+    return array, kept
+
+

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SambaTensor: a torch.Tensor that may have no values yet, has a name on the device, and becomes a node of a graph while a session traces.
+
+It is a wrapper subclass: torch sees shape, dtype, strides and autograd; the values are another torch tensor, `_held`, or nothing. Outside
+tracing operations run on what is held, below torch's autograd, so that `backward` works as ever. While tracing, `__torch_function__`
+offers each torch function whole to `functional`, and `__torch_dispatch__` what torch breaks into ATen operators.
+"""
+import torch
+
+from sambaflow.samba import _state
+
+_UNNAMED = ""
+
+
+class SambaTensor(torch.Tensor):
+    """See samba.from_torch_tensor. Give either `torch_tensor`, whose memory is shared, or `shape` and `dtype` for an empty one.
+
+    >>> import torch
+    >>> import sambaflow.samba as samba
+    >>> samba.SambaTensor(torch.ones(2), name="x").sn_name
+    'x'
+    >>> samba.SambaTensor(shape=(2, 3), dtype=torch.bfloat16).has_data
+    False
+    """
+
+    @staticmethod
+    def __new__(cls, torch_tensor=None, shape=None, dtype=None, name=None, batch_dim=None, named_dims=None, sized_dims=None,
+                materializer=None, is_complex=None, region_name=None):  # fmt: skip
+        if torch_tensor is not None:
+            if shape is not None or dtype is not None:
+                raise ValueError("SambaTensor: give either torch_tensor or shape and dtype, not both")
+            if not isinstance(torch_tensor, torch.Tensor):
+                raise TypeError(f"SambaTensor: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
+            if torch_tensor.is_complex() or is_complex:
+                raise NotImplementedError("SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors")
+            held = torch_tensor.torch() if isinstance(torch_tensor, SambaTensor) else torch_tensor
+        elif shape is None:
+            raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
+        else:
+            held = None
+        return _make(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
+
+    # ---- what torch calls ----
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if _state.tracer is not None:
+            result = _state.tracer.function(func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if _state.tracer is not None:
+            return _state.tracer.aten(func, args, kwargs)
+        return _run_on_held(func, args, kwargs)
+
+    # ---- names and what the device knows ----
+
+    @property
+    def sn_name(self):
+        """Name on the device; '' while there is none."""
+        return self._sn_name
+
+    @sn_name.setter
+    def sn_name(self, name):
+        self._sn_name = name or _UNNAMED
+
+    @property
+    def sn_grad_name(self):
+        """Name of the gradient on the device."""
+        return f"{self._sn_name}.grad" if self._sn_name else _UNNAMED
+
+    @property
+    def sn_region_name(self):
+        """Tensors of one region name share device memory; the name, where none was given."""
+        return self._sn_region_name or self._sn_name
+
+    @sn_region_name.setter
+    def sn_region_name(self, name):
+        self._sn_region_name = name
+
+    @property
+    def has_data(self):
+        """Whether there are values on the host."""
+        return self._held is not None
+
+    # ---- values ----
+
+    def torch(self):
+        """The torch tensor with the values; changes are seen both ways. None while the tensor is empty."""
+        return self._held
+
+    def torch_tensor(self):
+        """The torch tensor with the values, materialized where there are none."""
+        self.materialize_()
+        return self._held
+
+    def materialize_(self):
+        """Gives an empty tensor values by its materializer; does nothing to one that has some."""
+        if self._held is None:
+            if self.materializer is None:
+                raise RuntimeError(f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some")
+            self._held = self.materializer(self, None)
+
+    def clear_data(self):
+        """Forgets the values on the host."""
+        self._held = None
+
+    @property
+    def data(self):
+        """The torch tensor with the values."""
+        return None if self._held is None else self._held.detach()
+
+    @data.setter
+    def data(self, tensor):
+        tensor = to_torch(tensor)
+        if tensor.shape != self.shape or tensor.dtype != self.dtype:
+            raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
+        self._held = tensor
+
+    def item(self):
+        """The only element as a Python number."""
+        if _state.tracer is not None and self._value is not None:
+            _state.tracer.refuse_values("item()")
+        return self.torch_tensor().item()
+
+    def tolist(self):
+        """Nested lists of Python numbers."""
+        return self.torch_tensor().tolist()
+
+    def numpy(self):
+        """The NumPy array with the values."""
+        return self.torch_tensor().detach().numpy()
+
+    def data_ptr(self):
+        """The address of the first element; 0 while the tensor is empty."""
+        return 0 if self._held is None else self._held.data_ptr()
+
+    def reusable(self):
+        """Whether the memory can be read as it is for transfers: there are values, and they are contiguous."""
+        return self._held is not None and self._held.is_contiguous()
+
+    def __bool__(self):
+        if _state.tracer is not None and self._value is not None:
+            _state.tracer.refuse_values("bool()")
+        return bool(self.torch_tensor())
+
+    def __repr__(self, **_):
+        name = f"name={self._sn_name!r}, " if self._sn_name else ""
+        if self._held is None:
+            return f"SambaTensor({name}shape={tuple(self.shape)}, dtype={self.dtype}, no data)"
+        return f"SambaTensor({name}{repr(self._held.detach())[len('tensor('):-1]})"
+
+    # ---- device ----
+
+    @property
+    def sn_data(self):
+        """A copy of the tensor's device memory; setting copies to the device."""
+        return _state.session.device_get(self._sn_name)
+
+    @sn_data.setter
+    def sn_data(self, tensor):
+        _state.session.device_set(self._sn_name, tensor)
+
+    @property
+    def sn_grad(self):
+        """The same for its gradient."""
+        return _state.session.device_get(self.sn_grad_name)
+
+    @sn_grad.setter
+    def sn_grad(self, tensor):
+        _state.session.device_set(self.sn_grad_name, tensor)
+
+    def rdu(self):
+        """Copies values, and the gradient if there is one, to the device."""
+        _state.session.device_set(self._sn_name, self.torch_tensor())
+        if self.grad is not None:
+            _state.session.device_set(self.sn_grad_name, self.grad)
+
+    def cpu(self, inplace=False):
+        """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there."""
+        self._held = _into(self._held if inplace else None, self.sn_data)
+        if _state.session.has(self.sn_grad_name):
+            grad = self.sn_grad
+            if inplace and self.grad is not None:
+                to_torch(self.grad).copy_(grad)
+            else:
+                self.grad = from_torch_tensor(grad)
+
+    def cpu_(self):
+        """cpu(inplace=True)."""
+        self.cpu(inplace=True)
+
+
+class SambaParameter(SambaTensor):
+    """A SambaTensor that modules take for a torch.nn.Parameter."""
+
+    _is_param = True
+
+    @staticmethod
+    def __new__(cls, torch_tensor, requires_grad=True, name=None):
+        self = _make(cls, to_torch(torch_tensor).detach(), None, None, name, None, None, None)
+        return self.requires_grad_(requires_grad)
+
+
+def _make(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None, region_name=None, value=None):
+    if held is not None:
+        self = torch.Tensor._make_wrapper_subclass(cls, held.shape, strides=held.stride(), dtype=held.dtype, device=held.device,
+                                                   requires_grad=held.requires_grad)  # fmt: skip
+        held = held.detach()
+    else:
+        self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu", requires_grad=False)
+    self._held = held
+    self._value = value
+    self._sn_name = name or _UNNAMED
+    self._sn_region_name = region_name
+    self.batch_dim = batch_dim
+    self.materializer = materializer
+    return self
+
+
+def from_value(value, shape, dtype):
+    """A traced tensor: a node of a graph."""
+    return _make(SambaTensor, None, shape, dtype, value=value)
+
+
+def _into(memory, values):
+    return values if memory is None else memory.copy_(values)
+
+
+def _run_on_held(func, args, kwargs):
+    """Runs an ATen operator on what the tensors hold."""
+
+    def held(x):
+        return x.torch_tensor() if isinstance(x, SambaTensor) else x
+
+    def wrapped(x):
+        return _make(SambaTensor, x, None, None) if isinstance(x, torch.Tensor) else x
+
+    inner = torch.utils._pytree.tree_map(held, args), torch.utils._pytree.tree_map(held, kwargs)
+    result = func(*inner[0], **inner[1])
+    name = func._schema.name
+    if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], SambaTensor):
+        return args[0]
+    return torch.utils._pytree.tree_map(wrapped, result)
+
+
+def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None):
+    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are."""
+    if tensor is None or isinstance(tensor, SambaTensor):
+        return tensor
+    return SambaTensor(tensor, name=name, batch_dim=batch_dim, region_name=region_name)
+
+
+def to_torch(obj):
+    """The torch tensor of a SambaTensor; a torch tensor and None as they are."""
+    return obj.torch_tensor() if isinstance(obj, SambaTensor) else obj

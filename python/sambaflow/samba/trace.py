@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracing: a model's forward pass, run once on tensors without values, becomes a graph of the C library.
+
+While a tracer is at work, torch hands every function of a SambaTensor to `function`, whole (torch.nn.functional.layer_norm), and what no
+rule takes whole comes back in ATen's parts to `aten`. Rules stand in `functional`; they call the C library, which alone knows shapes,
+dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
+import contextlib
+import os
+import traceback
+
+import torch
+import torch._decomp
+
+from sambaflow._core import ffi, lib
+from sambaflow.errors import SambaError, UnsupportedError, raise_status
+from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor, text
+from sambaflow.samba import _state
+from sambaflow.samba.sambatensor import SambaTensor, from_value, to_torch
+
+_TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+
+
+def dtype_name(dtype):
+    """The library's name of a torch dtype."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(f"{dtype} is not a dtype of SambaFlow: those are {', '.join(DTYPE_NAMES)}")
+    return name
+
+
+def dtype_number(dtype):
+    """samba_dtype of a torch dtype."""
+    return DTYPES[dtype_name(dtype)]
+
+
+class Tracer:
+    """One graph in the making."""
+
+    def __init__(self, name, modules=None):
+        self.context = Context()
+        made = ffi.new("samba_graph **")
+        self.context.check(lib.samba_graph_new(self.context.c, name.encode(), made))
+        self.graph = self.context.owned(made[0], lib.samba_graph_free)
+        self.names = {}  # id of a parameter or buffer -> (its name, itself)
+        self.values = {}  # id -> samba_value
+        self.kept = []  # what has an id here stays alive
+        self.paths = {id(module): path for path, module in modules} if modules else {}
+        self.stack = []  # paths of the modules being called
+        self.dropouts = 0  # traced so far: those outside modules are numbered
+
+    # ---- leaves ----
+
+    def add_named(self, tensors, trainable):
+        """Parameters or buffers: (name, tensor) pairs. The first name of a tensor counts."""
+        for name, tensor in tensors:
+            self.names.setdefault(id(tensor), (name, tensor, trainable))
+
+    def add_input(self, tensor):
+        """Declares an input; the traced tensor that stands for it."""
+        example = Tensor.empty(tensor.sn_name, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
+        self.context.check(lib.samba_graph_add_input(self.graph, example.c))
+        traced = self.wrap(lib.samba_input(self.graph, tensor.sn_name.encode()))
+        traced.sn_name = tensor.sn_name
+        return traced
+
+    def value(self, x):
+        """The samba_value of a tensor: traced, a parameter, or a constant."""
+        if isinstance(x, SambaTensor) and x._value is not None:
+            return x._value
+        found = self.values.get(id(x))
+        if found is None:
+            found = self._leaf(x)
+            self.values[id(x)] = found
+            self.kept.append(x)
+        return found
+
+    def _leaf(self, x):
+        shape = list(x.shape)
+        if id(x) in self.names:
+            name, tensor, trainable = self.names[id(x)]
+            make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
+            return make(self.graph, name.encode(), dtype_number(x.dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
+        values = to_torch(x)
+        kept = values.detach().contiguous()
+        constant = Tensor(None, dtype_name(x.dtype), tuple(shape), None, kept.data_ptr(), kept, self.context)
+        return lib.samba_constant_tensor(self.graph, constant.c)
+
+    def number(self, number, like):
+        """A Python number beside a tensor, with the dtype that torch.result_type gives it."""
+        rank = bool if isinstance(number, bool) else int if isinstance(number, int) else float
+        dtype = like.dtype
+        if rank is float and not dtype.is_floating_point:
+            dtype = torch.get_default_dtype()
+        elif rank is int and dtype is torch.bool:
+            dtype = torch.int64
+        return lib.samba_constant(self.graph, float(number), dtype_number(dtype), 0, ffi.NULL)
+
+    def operand(self, x, like):
+        """A tensor's value, or a number's beside `like`."""
+        return self.value(x) if isinstance(x, torch.Tensor) else self.number(x, like)
+
+    def assign(self, buffer, value):
+        """What a buffer holds after the forward pass."""
+        lib.samba_assign(self.value(buffer), value)
+        self.check()
+
+    # ---- results ----
+
+    def wrap(self, value):
+        """A traced tensor of a value; raises what went wrong in the graph."""
+        self.check()
+        shape = [lib.samba_value_size(value, d) for d in range(lib.samba_value_rank(value))]
+        return from_value(value, shape, _TORCH_DTYPES[lib.samba_value_dtype(value)])
+
+    def check(self):
+        status = lib.samba_graph_status(self.graph)
+        if status:
+            raise_status(status, text(lib.samba_error_message(self.context.c)) + self.where())
+
+    def where(self):
+        """' (in module a.b, file.py:12: code)' of the call being traced."""
+        parts = [f"module {self.stack[-1]}"] if self.stack and self.stack[-1] else []
+        for frame in reversed(traceback.extract_stack()):
+            if not frame.filename.startswith((_PACKAGE, _TORCH)) and not frame.filename.startswith("<frozen"):
+                parts.append(f"{frame.filename}:{frame.lineno}" + (f": {frame.line}" if frame.line else ""))
+                break
+        return f" (in {', '.join(parts)})" if parts else ""
+
+    def refuse_values(self, what):
+        """Tracing knows shapes, not values."""
+        raise UnsupportedError(
+            f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: keep the computation in tensors "
+            f"(torch.where instead of if), or compute it before and pass it as an input{self.where()}"
+        )
+
+    # ---- what torch calls ----
+
+    def function(self, func, args, kwargs):
+        """A torch function, whole; NotImplemented leaves it to ATen."""
+        rule = RULES.get(func)
+        if rule is None:
+            return NotImplemented
+        return self._apply(rule, func, args, kwargs)
+
+    def aten(self, func, args, kwargs):
+        """An ATen operator: by a rule, or by torch's own decomposition."""
+        rule = RULES.get(func) or RULES.get(func.overloadpacket)
+        if rule is not None:
+            result = self._apply(rule, func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        decomposed = torch._decomp.decomposition_table.get(func)
+        if decomposed is not None:
+            return decomposed(*args, **kwargs)
+        result = func.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            raise UnsupportedError(f"the operator {func} cannot be traced yet{self.where()}")
+        return result
+
+    def _apply(self, rule, func, args, kwargs):
+        try:
+            return rule(self, *args, **kwargs)
+        except SambaError:
+            raise
+        except (TypeError, IndexError) as error:
+            name = getattr(func, "__name__", str(func))
+            raise type(error)(f"{name}: {error}{self.where()}") from error
+
+
+RULES = {}  # torch function or ATen operator -> function(tracer, ...) with its signature
+
+
+def rule(*functions):
+    """Decorator: this traces those torch functions and ATen operators."""
+
+    def register(f):
+        for function in functions:
+            RULES[function] = f
+        return f
+
+    return register
+
+
+@contextlib.contextmanager
+def at_work(tracer):
+    """Makes this the tracer for what runs inside."""
+    if _state.tracer is not None:
+        raise SambaError("a model is being traced already: tracing does not nest")
+
+    def entered(module, _):
+        tracer.stack.append(tracer.paths.get(id(module), ""))
+
+    def left(module, _, __):
+        tracer.stack.pop()
+
+    before = torch.nn.modules.module.register_module_forward_pre_hook(entered)
+    after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
+    _state.tracer = tracer
+    try:
+        with torch.no_grad():
+            yield tracer
+    finally:
+        _state.tracer = None
+        before.remove()
+        after.remove()
