@@ -30,6 +30,8 @@ SAMBA_API void samba_graph_free(samba_graph *graph);
 SAMBA_API samba_status samba_graph_status(const samba_graph *graph);
 /* Declares an input before the model runs: name, dtype and shape are what counts, not values. */
 SAMBA_API samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *example);
+/* A new graph of what the outputs, losses and assignments need, as samba_compile takes it; the given one stays. */
+SAMBA_API samba_status samba_graph_copy(const samba_graph *graph, samba_graph **copy);
 /* Text form, which samba_graph_parse reads back to an equal graph. Freed with samba_text_free. docs/graph.md */
 SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
 SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);

@@ -114,3 +114,9 @@ samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrit
         samba_graph_free(out);
     return status;
 }
+
+samba_status samba_graph_copy(const samba_graph *graph, samba_graph **copy)
+{
+    *copy = NULL;
+    return graph->status == SAMBA_OK ? samba_graph_rewrite(graph, NULL, NULL, copy) : graph->status;
+}

@@ -4,6 +4,7 @@
 A rule has the signature of the torch function, after the tracer. It says what is not supported itself, because what falls through to ATen
 would be taken apart, or refused under a name the user never wrote. Shapes, dtypes and promotion are the library's."""
 import math
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.sambatensor import SambaTensor
-from sambaflow.samba.trace import dtype_number, rule
+from sambaflow.samba.trace import RULES, dtype_number, rule
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -184,10 +185,32 @@ def _inplace(t, input, result, inplace):
     """`inplace=True` of functions, and methods that end in '_': the tensor stands for the new value from now on."""
     if not inplace:
         return result
-    if not isinstance(input, SambaTensor) or input._value is None or input.shape != result.shape:
-        unsupported(t, "an operation in place on a parameter, an input's view or a constant: use the form that returns a new tensor")
+    if input.shape != result.shape:
+        unsupported(t, f"an operation in place that makes {tuple(result.shape)} of {tuple(input.shape)}")
+    if t.is_buffer(input):
+        t.assign(input, result._value)
+        return input
+    if not isinstance(input, SambaTensor) or id(input) in t.names:
+        unsupported(t, "an operation in place on a parameter or on a tensor from outside the model: use the form that returns a new tensor")
+    if input._view_of is not None and input._view_of() is not None:
+        unsupported(t, "an operation in place on a view of a tensor that is still in use: use the form that returns a new tensor")
     input._value = result._value
     return input
+
+
+def _mark_views(function):
+    """Its results remember, weakly, the tensor they are views of."""
+
+    def marked(t, input, *args, **kwargs):
+        result = function(t, input, *args, **kwargs)
+        if isinstance(input, SambaTensor):
+            for x in result if isinstance(result, tuple) else (result,):
+                if x is not input:
+                    x._view_of = weakref.ref(input)
+        return result
+
+    for key in [key for key, its in RULES.items() if its is function]:
+        RULES[key] = marked
 
 
 def _method_in_place(method, out_of_place):
@@ -199,12 +222,6 @@ def _method_in_place(method, out_of_place):
         return _inplace(t, input, result, True)
 
 
-_method_in_place(T.add_, add)
-_method_in_place(T.__iadd__, add)
-_method_in_place(T.sub_, sub)
-_method_in_place(T.__isub__, sub)
-_method_in_place(T.masked_fill_, masked_fill)
-_method_in_place(T.relu_, relu)
 
 # ---- dtypes ----
 
@@ -651,3 +668,221 @@ def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean",
 @rule(F.l1_loss)
 def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     return _reduced(t, lib.samba_abs(lib.samba_sub(t.value(input), t.value(target))), reduction)
+
+
+# ---- booleans ----
+
+
+@rule(torch.logical_not, T.logical_not, T.__invert__, torch.bitwise_not, T.bitwise_not, aten.bitwise_not, aten.logical_not)
+def logical_not(t, input):
+    if input.dtype is not torch.bool:
+        unsupported(t, f"not of {input.dtype}: compare with 0 instead")
+    return t.wrap(lib.samba_eq(t.value(input), t.number(False, input)))
+
+
+@rule(torch.logical_and, T.logical_and, T.__and__, torch.bitwise_and, aten.bitwise_and, aten.logical_and)
+def logical_and(t, input, other):
+    return _logical(t, "and", lambda a, b: lib.samba_where(a, b, t.number(False, input)), input, other)
+
+
+@rule(torch.logical_or, T.logical_or, T.__or__, torch.bitwise_or, aten.bitwise_or, aten.logical_or)
+def logical_or(t, input, other):
+    return _logical(t, "or", lambda a, b: lib.samba_where(a, t.number(True, input), b), input, other)
+
+
+def _logical(t, name, call, a, b):
+    for x in (a, b):
+        if not isinstance(x, torch.Tensor) or x.dtype is not torch.bool:
+            unsupported(t, f"'{name}' of {getattr(x, 'dtype', type(x).__name__)}: expected bool tensors; compare first")
+    return t.wrap(call(t.value(a), t.value(b)))
+
+
+# ---- borders, writing into tensors ----
+
+
+def filled(t, shape, value, like):
+    return t.wrap(lib.samba_constant(t.graph, float(value), dtype_number(like.dtype), len(shape), list(shape)))
+
+
+def _like(*functions):
+    """Constants of a traced tensor's shape."""
+
+    @rule(*functions)
+    def traced(t, input, *args, **kwargs):
+        kwargs.setdefault("dtype", input.dtype)
+        return SambaTensor(functions[0](torch.empty(input.shape, dtype=input.dtype), *args, **kwargs))
+
+
+_like(torch.zeros_like)
+_like(torch.ones_like)
+_like(torch.full_like, aten.full_like)
+_like(T.new_zeros)
+_like(T.new_ones)
+_like(T.new_full, aten.new_full)
+_like(torch.empty_like)
+
+
+@rule(F.pad, aten.constant_pad_nd)
+def pad(t, input, pad, mode="constant", value=None):
+    if mode != "constant":
+        unsupported(t, f"pad with mode={mode!r} cannot be traced yet: only 'constant'")
+    result = input
+    for i in range(len(pad) // 2):
+        dim, (before, after) = rank(input) - 1 - i, pad[2 * i : 2 * i + 2]
+        if before < 0 or after < 0:
+            result = slice_(t, result, dim, max(-before, 0), result.shape[dim] + min(after, 0))
+        shape = list(result.shape)
+        parts = [filled(t, [*shape[:dim], n, *shape[dim + 1 :]], value or 0, input) if n > 0 else None for n in (before, after)]
+        parts = [x for x in (parts[0], result, parts[1]) if x is not None]
+        result = cat(t, parts, dim) if len(parts) > 1 else result
+    return result
+
+
+@rule(T.copy_, aten.copy_)
+def copy_(t, input, source, non_blocking=False):
+    return _inplace(t, input, expand(t, cast(t, source, input.dtype), *input.shape), True)
+
+
+@rule(T.fill_, T.zero_)
+def fill_(t, input, value=0):
+    return _inplace(t, input, filled(t, input.shape, value, input), True)
+
+
+@rule(T.__setitem__)
+def setitem(t, input, index, update):
+    if isinstance(index, torch.Tensor) and index.dtype is torch.bool:
+        if isinstance(update, torch.Tensor) and update.dim() > 0:
+            unsupported(t, "writing a tensor where a mask is true, whose place depends on values: use torch.where")
+        _inplace(t, input, where(t, index, update, input), True)
+        return
+    index = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(word, torch.Tensor) for word in index):
+        unsupported(t, "writing by an index tensor: use torch.where or torch.cat")
+    if Ellipsis in index:
+        at = index.index(Ellipsis)
+        index[at : at + 1] = [slice(None)] * (rank(input) - sum(1 for word in index if word is not None and word is not Ellipsis))
+    index = [word for word in index if word is not None]
+    index += [slice(None)] * (rank(input) - len(index))
+    part, kept = input, []
+    for dim, word in enumerate(index):  # the part, with each dim that is an integer as one of size 1
+        size = input.shape[dim]
+        begin, stop, step = (word % size, word % size + 1, 1) if isinstance(word, int) else word.indices(size)
+        if step != 1:
+            unsupported(t, "writing with a step: use torch.where")
+        kept.append((begin, max(begin, stop), isinstance(word, int)))
+    shape = [stop - begin for begin, stop, single in kept if not single]
+    update = expand(t, cast(t, update, input.dtype), *shape) if isinstance(update, torch.Tensor) else filled(t, shape, update, input)
+    part = reshape(t, update, [stop - begin for begin, stop, _ in kept])
+    for dim in reversed(range(rank(input))):  # wrap the part in what surrounds it, the innermost dim first
+        begin, stop, _ = kept[dim]
+        around = input
+        for outer in range(dim):
+            around = slice_(t, around, outer, *kept[outer][:2])
+        pieces = [slice_(t, around, dim, 0, begin) if begin > 0 else None, part, slice_(t, around, dim, stop) if stop < input.shape[dim] else None]
+        pieces = [x for x in pieces if x is not None]
+        part = cat(t, pieces, dim) if len(pieces) > 1 else part
+    _inplace(t, input, part, True)
+
+
+@rule(T.repeat)
+def repeat(t, input, *sizes):
+    sizes = sizes_of(sizes)
+    result = reshape(t, input, [1] * (len(sizes) - rank(input)) + list(input.shape))
+    for dim, n in enumerate(sizes):
+        result = cat(t, [result] * n, dim) if n != 1 else result
+    return result
+
+
+@rule(torch.repeat_interleave, T.repeat_interleave)
+def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
+    if isinstance(repeats, torch.Tensor) or dim is None:
+        unsupported(t, "repeat_interleave with a tensor of repeats, or without a dim")
+    dim = wrapped_dim(dim, rank(input))
+    shape = list(input.shape)
+    spread = expand(t, unsqueeze(t, input, dim + 1), *shape[: dim + 1], repeats, *shape[dim + 1 :])
+    return reshape(t, spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
+
+
+# ---- recurrent layers: one step after the other ----
+
+
+def _layers(t, input, states, weights, has_biases, num_layers, dropout_p, train, bidirectional, batch_first, cell):
+    if dropout_p and train:
+        unsupported(t, "dropout between recurrent layers cannot be traced yet: make the layers one by one with nn.Dropout between")
+    steps = [x for x in unbind(t, input, 1 if batch_first and rank(input) == 3 else 0)]
+    per, directions = 4 if has_biases else 2, 2 if bidirectional else 1
+    last = []
+    for layer in range(num_layers):
+        outputs = []
+        for direction in range(directions):
+            at = (layer * directions + direction)
+            w = [t.value(x) for x in weights[at * per : at * per + per]] + ([NONE, NONE] if not has_biases else [])
+            state = [t.value(select(t, s, 0, at)) for s in states]
+            run = []
+            for x in reversed(steps) if direction else steps:
+                state = cell(t, t.value(x), state, w)
+                run.append(t.wrap(state[0]))
+            outputs.append(run[::-1] if direction else run)
+            last.append([t.wrap(s) for s in state])
+        steps = [cat(t, list(both), -1) for both in zip(*outputs)] if bidirectional else outputs[0]
+    result = stack(t, steps, 1 if batch_first and rank(input) == 3 else 0)
+    return (result, *(stack(t, list(s)) for s in zip(*last)))
+
+
+def _gates(t, x, h, w):
+    return lib.samba_functional_linear(x, w[0], w[2]), lib.samba_functional_linear(h, w[1], w[3])
+
+
+def _lstm_cell(t, x, state, w):
+    gates = t.wrap(lib.samba_add(*_gates(t, x, state[0], w)))
+    i, f, g, o = (t.value(part) for part in chunk(t, gates, 4, -1))
+    c = lib.samba_add(lib.samba_mul(lib.samba_sigmoid(f), state[1]), lib.samba_mul(lib.samba_sigmoid(i), lib.samba_tanh(g)))
+    return [lib.samba_mul(lib.samba_sigmoid(o), lib.samba_tanh(c)), c]
+
+
+def _gru_cell(t, x, state, w):
+    from_x, from_h = (chunk(t, t.wrap(part), 3, -1) for part in _gates(t, x, state[0], w))
+    r, z = (lib.samba_sigmoid(lib.samba_add(t.value(a), t.value(b))) for a, b in zip(from_x[:2], from_h[:2]))
+    n = lib.samba_tanh(lib.samba_add(t.value(from_x[2]), lib.samba_mul(r, t.value(from_h[2]))))
+    return [lib.samba_add(n, lib.samba_mul(z, lib.samba_sub(state[0], n)))]
+
+
+@rule(torch.lstm)
+def lstm(t, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False):
+    if isinstance(params, bool):
+        unsupported(t, "a packed sequence, whose lengths are values: pad and mask instead")
+    return _layers(t, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, _lstm_cell)
+
+
+@rule(torch.gru)
+def gru(t, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False):
+    if isinstance(params, bool):
+        unsupported(t, "a packed sequence, whose lengths are values: pad and mask instead")
+    return _layers(t, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first, _gru_cell)
+
+
+def _plain_cell(function):
+    def cell(t, x, state, w):
+        return [function(lib.samba_add(*_gates(t, x, state[0], w)))]
+
+    return cell
+
+
+def _plain_rnn(torch_function, function):
+    @rule(torch_function)
+    def traced(t, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False):
+        return _layers(t, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first, _plain_cell(function))
+
+
+_plain_rnn(torch.rnn_tanh, lib.samba_tanh)
+_plain_rnn(torch.rnn_relu, lib.samba_relu)
+
+for _method, _rule in {T.add_: add, T.__iadd__: add, T.sub_: sub, T.__isub__: sub, T.masked_fill_: masked_fill, T.clamp_: clamp,
+                       T.div_: div, T.__itruediv__: div, aten.add_: add, aten.relu_: relu}.items():  # fmt: skip
+    _method_in_place(_method, _rule)
+for _method, _function in {T.mul_: torch.mul, T.__imul__: torch.mul, T.relu_: torch.relu, torch.relu_: torch.relu, T.tanh_: torch.tanh,
+                           T.sigmoid_: torch.sigmoid, T.neg_: torch.neg, T.exp_: torch.exp, T.sqrt_: torch.sqrt}.items():  # fmt: skip
+    _method_in_place(_method, RULES[_function])
+# What shares memory with its first argument in torch: writing into it would be seen there too.
+for _function in (reshape, view_as, flatten, permute, transpose, t_, expand, expand_as, unsqueeze, squeeze, select, narrow, getitem, split, chunk, unbind):
+    _mark_views(_function)

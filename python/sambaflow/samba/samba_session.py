@@ -47,7 +47,8 @@ class SambaSession:
     def _trace(self, model, inputs, loss_indices, name):
         tracer = Tracer(name or type(model).__name__, [(path, module) for path, module in model.named_modules()])
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
-        tracer.add_named(model.named_buffers(remove_duplicate=False), False)
+        saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
+        tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
         with at_work(tracer):
             if isinstance(inputs, dict):
                 results = model(**{key: _map(tracer.add_input, x, key) for key, x in inputs.items()})
@@ -105,10 +106,7 @@ class SambaSession:
         return outputs
 
     def _compare(self, device, tracer):
-        printed = ffi.new("char **")
-        tracer.context.check(lib.samba_graph_print(tracer.graph, printed))
-        ours = text(printed[0]).splitlines()
-        lib.samba_text_free(tracer.context.c, printed[0])
+        ours = tracer.print().splitlines()
         theirs = text(lib.samba_session_graph_text(device.c)).splitlines()
         for mine, its in zip(ours[1:], theirs[1:]):  # the first line is the graph's name
             if mine != its:

@@ -57,7 +57,7 @@ class SambaTensor(torch.Tensor):
         kwargs = kwargs or {}
         if _state.tracer is not None:
             return _state.tracer.aten(func, args, kwargs)
-        return _run_on_held(func, args, kwargs)
+        return run_on_held(func, args, kwargs)
 
     # ---- names and what the device knows ----
 
@@ -217,6 +217,7 @@ def _make(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None,
         self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu", requires_grad=False)
     self._held = held
     self._value = value
+    self._view_of = None  # weak reference to the traced tensor this is a view of
     self._sn_name = name or _UNNAMED
     self._sn_region_name = region_name
     self.batch_dim = batch_dim
@@ -233,7 +234,7 @@ def _into(memory, values):
     return values if memory is None else memory.copy_(values)
 
 
-def _run_on_held(func, args, kwargs):
+def run_on_held(func, args, kwargs):
     """Runs an ATen operator on what the tensors hold."""
 
     def held(x):

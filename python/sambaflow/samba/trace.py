@@ -15,7 +15,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.errors import SambaError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor, text
 from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor, from_value, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_value, run_on_held, to_torch
 
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -45,6 +45,7 @@ class Tracer:
         self.graph = self.context.owned(made[0], lib.samba_graph_free)
         self.names = {}  # id of a parameter or buffer -> (its name, itself)
         self.values = {}  # id -> samba_value
+        self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
         self.kept = []  # what has an id here stays alive
         self.paths = {id(module): path for path, module in modules} if modules else {}
         self.stack = []  # paths of the modules being called
@@ -83,6 +84,8 @@ class Tracer:
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
             return make(self.graph, name.encode(), dtype_number(x.dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
         values = to_torch(x)
+        if values.numel() > 0 and bool((values == values.flatten()[0]).all()):
+            return lib.samba_constant(self.graph, float(values.flatten()[0]), dtype_number(x.dtype), len(shape), shape)
         kept = values.detach().contiguous()
         constant = Tensor(None, dtype_name(x.dtype), tuple(shape), None, kept.data_ptr(), kept, self.context)
         return lib.samba_constant_tensor(self.graph, constant.c)
@@ -101,10 +104,39 @@ class Tracer:
         """A tensor's value, or a number's beside `like`."""
         return self.value(x) if isinstance(x, torch.Tensor) else self.number(x, like)
 
+    def is_buffer(self, x):
+        """A buffer of the model that checkpoints have."""
+        return id(x) in self.names and not self.names[id(x)][2]
+
     def assign(self, buffer, value):
-        """What a buffer holds after the forward pass."""
-        lib.samba_assign(self.value(buffer), value)
+        """What a buffer holds from here on, and after the forward pass."""
+        leaf = self.assigned[id(buffer)][0] if id(buffer) in self.assigned else self.value(buffer)
+        self.assigned[id(buffer)] = (leaf, value)
+        self.values[id(buffer)] = value
+
+    def finish(self):
+        """Writes down what the buffers become."""
+        for leaf, value in self.assigned.values():
+            lib.samba_assign(leaf, value)
         self.check()
+
+    def print(self):
+        """The text of the graph, as a PEF carries it."""
+        live, printed = ffi.new("samba_graph **"), ffi.new("char **")
+        self.context.check(lib.samba_graph_copy(self.graph, live))
+        try:
+            self.context.check(lib.samba_graph_print(live[0], printed))
+            return text(printed[0])
+        finally:
+            lib.samba_text_free(self.context.c, printed[0])
+            lib.samba_graph_free(live[0])
+
+    def is_symbolic(self, args, kwargs):
+        """Whether a tensor among them is known only when the graph runs."""
+        for x in torch.utils._pytree.tree_leaves((args, kwargs)):
+            if isinstance(x, SambaTensor) and (x._value is not None or id(x) in self.names):
+                return True
+        return False
 
     # ---- results ----
 
@@ -140,12 +172,14 @@ class Tracer:
     def function(self, func, args, kwargs):
         """A torch function, whole; NotImplemented leaves it to ATen."""
         rule = RULES.get(func)
-        if rule is None:
+        if rule is None or not self.is_symbolic(args, kwargs):
             return NotImplemented
         return self._apply(rule, func, args, kwargs)
 
     def aten(self, func, args, kwargs):
         """An ATen operator: by a rule, or by torch's own decomposition."""
+        if not self.is_symbolic(args, kwargs):
+            return run_on_held(func, args, kwargs)
         rule = RULES.get(func) or RULES.get(func.overloadpacket)
         if rule is not None:
             result = self._apply(rule, func, args, kwargs)
@@ -183,6 +217,17 @@ def rule(*functions):
     return register
 
 
+class _Factories(torch.overrides.TorchFunctionMode):
+    """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them."""
+
+    MADE_BY = {torch.zeros, torch.ones, torch.full, torch.empty, torch.zeros_like, torch.ones_like, torch.full_like, torch.empty_like,
+               torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full, torch.Tensor.new_empty}  # fmt: skip
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        return SambaTensor(result) if func in self.MADE_BY and not isinstance(result, SambaTensor) else result
+
+
 @contextlib.contextmanager
 def at_work(tracer):
     """Makes this the tracer for what runs inside."""
@@ -198,10 +243,13 @@ def at_work(tracer):
     before = torch.nn.modules.module.register_module_forward_pre_hook(entered)
     after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
     _state.tracer = tracer
+    compiling, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True  # models then leave out shortcuts that ask for values
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _Factories():
             yield tracer
+            tracer.finish()
     finally:
         _state.tracer = None
+        torch.compiler._is_compiling_flag = compiling
         before.remove()
         after.remove()
