@@ -179,6 +179,7 @@ class Session:
         self.context.check(lib.samba_session_new(self.context.c, str(pef).encode(), options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
         self.pef = str(pef)
+        self._run_options = ffi.new("samba_run_options *", lib.samba_run_defaults())
         self._read_names()
 
     def _read_names(self):
@@ -216,27 +217,37 @@ class Session:
 
     def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True):
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors."""
-        options = ffi.new("samba_run_options *", lib.samba_run_defaults())
-        given, received = ffi.new("samba_tensor *[]", [t.c for t in inputs]), ffi.new("samba_tensor *[]", [t.c for t in outputs])
+        self.run_pointers([t.c for t in inputs], [t.c for t in outputs], hyperparameters, section_types, section_ids, train)
+
+    def run_pointers(self, inputs, outputs, hyperparameters=None, section_types=(), section_ids=(), train=True):
+        """The same over lists of samba_tensor pointers."""
+        options, kept = self._run_options, None
+        given, received = ffi.new("samba_tensor *[]", inputs), ffi.new("samba_tensor *[]", outputs)
         options.inputs, options.input_count = given, len(inputs)
         options.outputs, options.output_count = received, len(outputs)
-        types, options.section_type_count, kept_types = array_of(section_types)
-        options.section_types = types
-        ids = ffi.new("int[]", list(section_ids)) if section_ids else ffi.NULL
-        options.section_ids, options.section_id_count = ids, len(section_ids)
         options.train = train
+        if section_types:
+            types, options.section_type_count, kept_types = array_of(section_types)
+            options.section_types = types
+        if section_ids:
+            ids = ffi.new("int[]", list(section_ids))
+            options.section_ids, options.section_id_count = ids, len(section_ids)
         if hyperparameters:
             kept = [ffi.new("char[]", name.encode()) for name in hyperparameters]
             values = ffi.new("samba_hyperparameter[]", [(name, float(value)) for name, value in zip(kept, hyperparameters.values())])
             options.hyperparameters, options.hyperparameter_count = values, len(kept)
         self._enter()
         try:
-            self.context.check(lib.samba_run(self.c, options))
+            status = lib.samba_run(self.c, options)
+            if status:
+                self.context.check(status)
             warning = lib.samba_session_warning(self.c)
         finally:
             self._lock.release()
+            if section_types or section_ids or hyperparameters:
+                self._run_options = ffi.new("samba_run_options *", lib.samba_run_defaults())
         if warning[0] != b"\0":
-            warnings.warn(text(warning), RuntimeWarning, stacklevel=2)
+            warnings.warn(text(warning), RuntimeWarning, stacklevel=3)
 
     def set(self, tensor):
         """Host to device, by the tensor's name."""

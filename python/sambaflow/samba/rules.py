@@ -395,6 +395,8 @@ def getitem(t, input, index):
     if Ellipsis in [word for word in index if not isinstance(word, torch.Tensor)]:
         at = next(i for i, word in enumerate(index) if word is Ellipsis)
         index[at : at + 1] = [slice(None)] * (rank(input) - taken)
+    if sum(isinstance(word, (list, torch.Tensor)) for word in index) > 1 or any(isinstance(w, torch.Tensor) and w.dim() != 1 for w in index):
+        return take_many(t, input, index)
     result, dim = input, 0
     for word in index:
         if word is None:
@@ -415,6 +417,8 @@ def getitem(t, input, index):
 def take(t, input, dim, index):
     """Rows of a dim by an index list, as an embedding looks them up."""
     index = torch.tensor(index) if isinstance(index, list) else index
+    if not floating(input):  # rows are looked up as numbers: exact up to 2^53
+        return cast(t, take(t, cast(t, input, torch.float64 if input.dtype is not torch.bool else torch.float32), dim, index), input.dtype)
     if index.dtype is torch.bool or index.dim() != 1:
         unsupported(t, f"an index tensor of {index.dim()} dims and {index.dtype}: expected one dim of integers")
     if floating(index):
@@ -428,6 +432,23 @@ def take(t, input, dim, index):
     result = lib.samba_reshape(rows, len(order), [index.shape[0], *rest])
     back = [order.index(d) for d in range(rank(input))]
     return t.wrap(lib.samba_permute(result, back))
+
+
+def take_many(t, input, index):
+    """Several index tensors, which broadcast against each other, for neighbouring dims: one look-up in the dims made one."""
+    words = [torch.tensor(word) if isinstance(word, list) else word for word in index]
+    at = [i for i, word in enumerate(words) if isinstance(word, torch.Tensor)]
+    plain = all(isinstance(word, slice) and word == slice(None) for i, word in enumerate(words) if i not in at)
+    if not plain or at != list(range(at[0], at[-1] + 1)) or any(words[i].dtype is torch.bool or floating(words[i]) for i in at):
+        unsupported(t, "index tensors that are not integers of neighbouring dims with ':' elsewhere: index in two steps")
+    linear = 0
+    for i in at:
+        n = input.shape[i]
+        linear = linear * n + torch.where(words[i] < 0, words[i] + n, words[i])
+    before, inner, after = input.shape[: at[0]], math.prod(input.shape[i] for i in at), input.shape[at[-1] + 1 :]
+    merged = reshape(t, input, *before, inner, *after)
+    flat = take(t, merged, at[0], linear.reshape(-1))
+    return reshape(t, flat, *before, *linear.shape, *after)
 
 
 @rule(torch.index_select, T.index_select)

@@ -8,7 +8,7 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session, Tensor, array_of, text
 from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, make_wrapper, to_torch
 from sambaflow.samba.trace import Tracer, at_work, dtype_name
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
@@ -26,12 +26,38 @@ def host_tensor(tensor, name, context):
     return Tensor(name, dtype_name(held.dtype), tuple(held.shape), held.stride(), held.data_ptr(), held, context)
 
 
+class _Port:
+    """What making a view of a host tensor for a device tensor needs, once and for all."""
+
+    __slots__ = ("context", "name", "dtype", "shape", "address", "tensor")
+
+    def __init__(self, device, name):
+        _, dtype, shape = device.tensors[name]
+        self.context, self.name = device.context, name
+        self.dtype, self.shape = getattr(torch, dtype), torch.Size(shape)
+        self.address = self.tensor = None
+
+    def view(self, address):
+        """A samba_tensor of contiguous values at that address. Programs tend to reuse their memory, so the last one is kept."""
+        if address != self.address:
+            self.tensor = Tensor(self.name, str(self.dtype)[6:], self.shape, None, address, self, self.context)
+            self.address = address
+        return self.tensor.c
+
+
 class SambaSession:
     """Compiles and runs models. `pef_path`: a PEF to load at once."""
 
     def __init__(self, pef_path=""):
-        self._device = Session(pef_path) if pef_path else None
+        self._ports = {}  # name -> _Port, of inputs and outputs
+        self._device = None
+        if pef_path:
+            self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
+
+    def _use(self, device):
+        self._device = device
+        self._ports = {name: _Port(device, name) for name in device.names("input") + device.names("output")}
 
     # ---- tracing ----
 
@@ -92,7 +118,7 @@ class SambaSession:
             raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
         device = Session(pef) if pef else self._device
         self._compare(device, tracer)
-        self._device = device
+        self._use(device)
         self._traced = {}
         for name, tensor, _ in tracer.names.values():
             if isinstance(tensor, SambaTensor):
@@ -129,18 +155,28 @@ class SambaSession:
             grad_of_outputs=None, graph_name=None):  # fmt: skip
         """Runs sections of the PEF; returns the outputs that were asked for."""
         device = self._loaded()
-        inputs = [host_tensor(x, _name_of(x, "input"), device.context) for x in _listed(input_tensors)]
-        outputs, results = [], []
+        if grad_of_outputs is not None:
+            for name, grad in zip(self._outputs(), _listed(grad_of_outputs)):
+                self.device_set(name + ".grad", grad)
+        kept, results, outputs = [], [], []
+        inputs = [self._view(_name_of(x, "input"), to_torch(x), kept) for x in _listed(input_tensors)]
         for x in _listed(output_tensors):
             name = _name_of(x, "output")
-            held = torch.empty(x.shape, dtype=x.dtype)
-            results.append(SambaTensor(held, name=name))
-            outputs.append(host_tensor(held, name, device.context))
-        if grad_of_outputs is not None:
-            for x, grad in zip(self._outputs(), _listed(grad_of_outputs)):
-                self.device_set(x + ".grad", grad)
-        device.run(inputs, outputs, _hyperparameters(device, hyperparam_dict), section_types, section_ids, train)
+            port = self._ports.get(name)
+            held = torch.empty(port.shape, dtype=port.dtype) if port else torch.empty(x.shape, dtype=x.dtype)
+            outputs.append(self._view(name, held, kept))
+            results.append(make_wrapper(SambaTensor, held, None, None, name))
+        hyperparameters = _hyperparameters(device, hyperparam_dict) if hyperparam_dict else None
+        device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
         return tuple(results)
+
+    def _view(self, name, held, kept):
+        """A samba_tensor pointer over the values: quickly where they lie as the device has them."""
+        port = self._ports.get(name)
+        if port is not None and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous():
+            return port.view(held.data_ptr())
+        kept.append(host_tensor(held, name, self._device.context))
+        return kept[-1].c
 
     def _outputs(self):
         return [name for name in self._loaded().names("output")]

@@ -38,7 +38,7 @@ class SambaTensor(torch.Tensor):
             raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
         else:
             held = None
-        return _make(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
+        return make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
 
     # ---- what torch calls ----
 
@@ -204,11 +204,11 @@ class SambaParameter(SambaTensor):
 
     @staticmethod
     def __new__(cls, torch_tensor, requires_grad=True, name=None):
-        self = _make(cls, to_torch(torch_tensor).detach(), None, None, name, None, None, None)
+        self = make_wrapper(cls, to_torch(torch_tensor).detach(), None, None, name, None, None, None)
         return self.requires_grad_(requires_grad)
 
 
-def _make(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None, region_name=None, value=None):
+def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None, region_name=None, value=None):
     if held is not None:
         self = torch.Tensor._make_wrapper_subclass(cls, held.shape, strides=held.stride(), dtype=held.dtype, device=held.device,
                                                    requires_grad=held.requires_grad)  # fmt: skip
@@ -227,7 +227,7 @@ def _make(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None,
 
 def from_value(value, shape, dtype):
     """A traced tensor: a node of a graph."""
-    return _make(SambaTensor, None, shape, dtype, value=value)
+    return make_wrapper(SambaTensor, None, shape, dtype, value=value)
 
 
 def _into(memory, values):
@@ -241,7 +241,7 @@ def run_on_held(func, args, kwargs):
         return x.torch_tensor() if isinstance(x, SambaTensor) else x
 
     def wrapped(x):
-        return _make(SambaTensor, x, None, None) if isinstance(x, torch.Tensor) else x
+        return make_wrapper(SambaTensor, x, None, None) if isinstance(x, torch.Tensor) else x
 
     inner = torch.utils._pytree.tree_map(held, args), torch.utils._pytree.tree_map(held, kwargs)
     result = func(*inner[0], **inner[1])
