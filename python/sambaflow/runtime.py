@@ -42,6 +42,21 @@ def array_of(words):
     return ffi.new("char *[]", kept), len(kept), kept
 
 
+class _Holders:
+    """Counts who needs a context; the last one frees it. Python's collector ends objects of a cycle in any order, so no object may
+    rely on another to end later."""
+
+    __slots__ = ("pointer", "count")
+
+    def __init__(self, pointer):
+        self.pointer, self.count = pointer, 1
+
+    def released(self, free=lib.samba_context_free):
+        self.count -= 1
+        if self.count == 0:
+            free(self.pointer)
+
+
 class Context:
     """Memory and the last message of the calls of one thread (samba_context)."""
 
@@ -50,7 +65,8 @@ class Context:
         status = lib.samba_context_new(ffi.NULL, made)
         if status:
             raise_status(status, "no memory for a context")
-        self.c = ffi.gc(made[0], lib.samba_context_free)
+        holders = self._holders = _Holders(made[0])
+        self.c = ffi.gc(made[0], lambda _: holders.released())
 
     def check(self, status):
         """Raises what a failed call left as its message."""
@@ -58,9 +74,15 @@ class Context:
             raise_status(status, text(lib.samba_error_message(self.c)))
 
     def owned(self, pointer, free):
-        """The pointer, freed with the last reference to it and before this context."""
-        context = self.c
-        return ffi.gc(pointer, lambda p: (free(p), context)[0])
+        """The pointer, freed with the last reference to it and before the context."""
+        holders = self._holders
+        holders.count += 1
+
+        def end(pointer):
+            free(pointer)
+            holders.released()
+
+        return ffi.gc(pointer, end)
 
 
 _context_of_thread = threading.local()

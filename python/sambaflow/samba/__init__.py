@@ -10,6 +10,9 @@ from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_
 session = SambaSession()
 _state.session = session
 
+from sambaflow.samba import nn, utils  # noqa: E402, F401  they need the session
+from sambaflow.samba.utils import set_seed  # noqa: E402, F401
+
 
 def _create(make):
     def create(*args, name=None, batch_dim=None, region_name=None, **kwargs):

@@ -8,7 +8,8 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session, Tensor, array_of, text
 from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, make_wrapper, to_torch
+from sambaflow.sambacollections import OrderedSet
+from sambaflow.samba.sambatensor import SambaTensor, from_output, from_torch_tensor, to_torch
 from sambaflow.samba.trace import Tracer, at_work, dtype_name
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
@@ -29,20 +30,22 @@ def host_tensor(tensor, name, context):
 class _Port:
     """What making a view of a host tensor for a device tensor needs, once and for all."""
 
-    __slots__ = ("context", "name", "dtype", "shape", "address", "tensor")
+    __slots__ = ("context", "name", "dtype", "shape", "views")
 
     def __init__(self, device, name):
         _, dtype, shape = device.tensors[name]
         self.context, self.name = device.context, name
         self.dtype, self.shape = getattr(torch, dtype), torch.Size(shape)
-        self.address = self.tensor = None
+        self.views = {}  # address -> Tensor
 
     def view(self, address):
-        """A samba_tensor of contiguous values at that address. Programs tend to reuse their memory, so the last one is kept."""
-        if address != self.address:
-            self.tensor = Tensor(self.name, str(self.dtype)[6:], self.shape, None, address, self, self.context)
-            self.address = address
-        return self.tensor.c
+        """A samba_tensor of contiguous values at that address. Programs tend to reuse their memory, so a few are kept."""
+        tensor = self.views.get(address)
+        if tensor is None:
+            if len(self.views) == 8:
+                self.views.clear()
+            tensor = self.views[address] = Tensor(self.name, str(self.dtype)[6:], self.shape, None, address, self, self.context)
+        return tensor.c
 
 
 class SambaSession:
@@ -54,6 +57,7 @@ class SambaSession:
         if pef_path:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
+        self.seed = 0
 
     def _use(self, device):
         self._device = device
@@ -145,7 +149,8 @@ class SambaSession:
 
     # ---- running ----
 
-    def _loaded(self):
+    def loaded(self):
+        """The runtime.Session of the PEF that was traced last."""
         if self._device is None:
             raise errors.StateError("no PEF is loaded: call samba.utils.trace_graph(model, inputs, optim, pef=...) first")
         return self._device
@@ -154,7 +159,7 @@ class SambaSession:
             section_types=(), run_until_call_id=None, run_from_call_id=None, data_parallel_mode="normal", train=True,
             grad_of_outputs=None, graph_name=None):  # fmt: skip
         """Runs sections of the PEF; returns the outputs that were asked for."""
-        device = self._loaded()
+        device = self.loaded()
         if grad_of_outputs is not None:
             for name, grad in zip(self._outputs(), _listed(grad_of_outputs)):
                 self.device_set(name + ".grad", grad)
@@ -165,7 +170,7 @@ class SambaSession:
             port = self._ports.get(name)
             held = torch.empty(port.shape, dtype=port.dtype) if port else torch.empty(x.shape, dtype=x.dtype)
             outputs.append(self._view(name, held, kept))
-            results.append(make_wrapper(SambaTensor, held, None, None, name))
+            results.append(from_output(held, name))
         hyperparameters = _hyperparameters(device, hyperparam_dict) if hyperparam_dict else None
         device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
         return tuple(results)
@@ -179,7 +184,7 @@ class SambaSession:
         return kept[-1].c
 
     def _outputs(self):
-        return [name for name in self._loaded().names("output")]
+        return [name for name in self.loaded().names("output")]
 
     # ---- host and device ----
 
@@ -189,7 +194,7 @@ class SambaSession:
 
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
-        device = self._loaded()
+        device = self.loaded()
         if name not in device.tensors:
             raise errors.NameError_(f"the device has no tensor {name!r}")
         _, dtype, shape = device.tensors[name]
@@ -199,7 +204,7 @@ class SambaSession:
 
     def device_set(self, name, tensor):
         """Copies a host tensor to the device."""
-        device = self._loaded()
+        device = self.loaded()
         device.set(host_tensor(tensor, name, device.context))
 
     def to_device(self):
@@ -228,15 +233,23 @@ class SambaSession:
 
     def get_argin_names(self):
         """Names of hyperparameters."""
-        return list(self._loaded().hyperparameters)
+        return OrderedSet(self.loaded().hyperparameters)
+
+    def get_dropout_rate_argin_names(self):
+        """Those of dropout rates."""
+        return [name for name in self.loaded().hyperparameters if name.endswith(".p")]
+
+    def get_dropout_seed_argin_names(self):
+        """Those of dropout seeds."""
+        return [name for name in self.loaded().hyperparameters if name.endswith(".seed")]
 
     def get_section_types(self):
         """Types of sections."""
-        return set(self._loaded().section_types)
+        return set(self.loaded().section_types)
 
     def get_weight_names(self):
         """Names of parameters."""
-        return self._loaded().names("parameter")
+        return self.loaded().names("parameter")
 
     def get_samba_tensor_by_name(self, name):
         """The traced tensor of a name."""

@@ -10,6 +10,7 @@ import torch
 from sambaflow.samba import _state
 
 _UNNAMED = ""
+_CPU = torch.device("cpu")
 
 
 class SambaTensor(torch.Tensor):
@@ -39,6 +40,13 @@ class SambaTensor(torch.Tensor):
         else:
             held = None
         return make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
+
+    # what most tensors have stands here once
+    _value = None  # samba_value while traced
+    _view_of = None  # weak reference to the traced tensor this is a view of
+    _sn_region_name = None
+    batch_dim = None
+    materializer = None
 
     # ---- what torch calls ----
 
@@ -216,12 +224,23 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
     else:
         self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu", requires_grad=False)
     self._held = held
-    self._value = value
-    self._view_of = None  # weak reference to the traced tensor this is a view of
     self._sn_name = name or _UNNAMED
-    self._sn_region_name = region_name
-    self.batch_dim = batch_dim
-    self.materializer = materializer
+    if value is not None:
+        self._value = value
+    if batch_dim is not None:
+        self.batch_dim = batch_dim
+    if materializer is not None:
+        self.materializer = materializer
+    if region_name is not None:
+        self._sn_region_name = region_name
+    return self
+
+
+def from_output(held, name):
+    """A tensor over new, contiguous memory: what a run gives."""
+    self = torch.Tensor._make_wrapper_subclass(SambaTensor, held.shape, dtype=held.dtype, device=_CPU)
+    self._held = held
+    self._sn_name = name
     return self
 
 

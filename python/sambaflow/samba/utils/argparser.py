@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of an application: commands and options that all share, and the application's own.
+
+A function `add(parser)` adds options for all commands (common_parser_fn), for compile, run and test alone. An own option that has the name of
+a built-in one replaces it."""
+import argparse
+import re
+
+COMMANDS = ("compile", "run", "test", "measure-performance", "measure-sections")
+
+
+def _words(argv):
+    """-mb=4, -b=64 and -b64 as argparse takes them."""
+    for word in argv:
+        found = re.fullmatch(r"-(mb|b|p)=(.*)", word)
+        yield from (("-" + found[1], found[2]) if found else (word,))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Where two options have one name the later one counts."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, conflict_handler="resolve", allow_abbrev=False, **kwargs)
+
+
+def _built_in(parser, command):
+    parser.add_argument("-b", "--batch-size", type=int, default=1, help="samples in a step")
+    parser.add_argument("-mb", "--microbatch-size", type=int, default=None, help="samples in a run; must divide the batch size")
+    parser.add_argument("--grad-accumulation-steps", type=int, default=1, help="runs in a step, whose gradients add up")
+    parser.add_argument("--inference", action="store_true", help="forward only")
+    parser.add_argument("-p", "--pef", default="", help="the PEF to run; for compile: the file to write")
+    parser.add_argument("--pef-name", default=None, help="name of the PEF that compile writes")
+    parser.add_argument("--output-folder", default="out", help="where compile makes the folder of the PEF")
+    parser.add_argument("--mapping", default="section", choices=("section", "spatial"), help="how the graph is placed")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of contractions")
+    parser.add_argument("--memory-budget", type=int, default=0, help="bytes the model may take; the backward computes again what does not fit")
+    parser.add_argument("--data-parallel", action="store_true", help="train several replicas")
+    parser.add_argument("--reduce-on-rdu", action="store_true", help="average gradients of replicas on the device")
+    parser.add_argument("--data-parallel-mode", default="normal", choices=("normal", "inorder", "optimal"))
+    parser.add_argument("--num-iterations", type=int, default=100, help="runs to measure, or steps to run")
+    parser.add_argument("--run-graph-only", action="store_true", help="measure without moving tensors between host and device")
+    parser.add_argument("--num-sections", type=int, default=None, help="how many sections to list")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, dropout and samples")
+
+
+def parse_app_args(argv=None, dev_mode=False, common_parser_fn=None, compile_parser_fn=None, test_parser_fn=None, run_parser_fn=None,
+                   **other_parser_fns):  # fmt: skip
+    """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option."""
+    own = {"compile": compile_parser_fn, "test": test_parser_fn, "run": run_parser_fn}
+    unknown = [name for name in other_parser_fns if name not in ("measure_performance_parser_fn", "measure_sections_parser_fn")]
+    if unknown:
+        raise TypeError(f"parse_app_args has no argument {unknown[0]!r}")
+    for command in ("measure-performance", "measure-sections"):
+        own[command] = other_parser_fns.get(command.replace("-", "_") + "_parser_fn") or (run_parser_fn if dev_mode else None)
+    parser = _Parser()
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    for command in COMMANDS:
+        its = commands.add_parser(command)
+        _built_in(its, command)
+        for add in (common_parser_fn, own[command]):
+            if add:
+                add(its)
+    import sys
+
+    args = parser.parse_args(list(_words(sys.argv[1:] if argv is None else argv)))
+    if getattr(args, "microbatch_size", None) and args.batch_size % args.microbatch_size:
+        parser.error(f"the microbatch size {args.microbatch_size} does not divide the batch size {args.batch_size}")
+    return args
+
+
+def parse_yaml_to_args(path, argv=None, **parser_fns):
+    """The same with options from a YAML file of `name: value` lines under `command`; what argv has wins."""
+    import yaml
+
+    with open(path, encoding="utf-8") as file:
+        options = yaml.safe_load(file) or {}
+    if not isinstance(options, dict) or "command" not in options:
+        raise ValueError(f"{path}: expected a mapping with a 'command' and options")
+    words = [options.pop("command")]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        words += [option] if value is True else [] if value is False else [option, str(value)]
+    return parse_app_args(words + list(argv or ()), **parser_fns)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of an application: what its commands do but for `run`, which is the application's own loop."""
+import torch
+
+from sambaflow import errors
+from sambaflow.samba import _state
+from sambaflow.samba.sambatensor import SambaTensor, to_torch
+from sambaflow.samba.utils import utils
+
+
+def common_app_driver(args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, **keywords):
+    """Does args.command: compile, test, measure-performance or measure-sections. Returns the PEF's path, the measures, or None."""
+    if args.command == "compile":
+        return _compile(args, model, inputs, optim, name, loss_indices, keywords)
+    if args.command == "run":
+        raise errors.ArgumentError("common_app_driver: 'run' is the application's own: call trace_graph and session.run")
+    utils.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef=args.pef, mapping=args.mapping)
+    if args.command == "measure-performance":
+        return utils.measure_performance(model, inputs, batch_size=args.batch_size, inference=args.inference, run_graph_only=args.run_graph_only,
+                                         n_iterations=args.num_iterations)  # fmt: skip
+    if args.command == "measure-sections":
+        return utils.measure_sections(model, inputs, batch_size=args.batch_size, num_sections=args.num_sections, n_iterations=args.num_iterations)
+    return _test(model, inputs)
+
+
+def _compile(args, model, inputs, optim, name, loss_indices, keywords):
+    folder, pef_name = args.output_folder, args.pef_name
+    if args.pef:  # the file to write: FOLDER/NAME/NAME.pef or NAME.pef
+        import os
+
+        pef_name = os.path.splitext(os.path.basename(args.pef))[0]
+        folder = os.path.dirname(os.path.dirname(args.pef)) or args.output_folder
+    path = _state.session.compile(model, inputs, None if args.inference else optim, name, loss_indices, inference=args.inference,
+                                  output_folder=folder, pef_name=pef_name, precision=args.precision,
+                                  grad_accumulation_steps=args.grad_accumulation_steps, memory_budget=args.memory_budget, **keywords)  # fmt: skip
+    print(path)
+    return path
+
+
+def _test(model, inputs):
+    """One run against the model on the host."""
+    with torch.no_grad():
+        expected = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+    expected = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
+    given = [x for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor)]
+    results = _state.session.run(given, model.output_tensors, section_types=["FWD"], train=False)
+    for traced, ours, host in zip(model.output_tensors, results, expected):
+        ours, host = to_torch(ours).double(), to_torch(host).double()
+        scale = max(host.abs().max().item() if host.numel() else 0.0, 1.0)
+        worst = (ours - host).abs().max().item() if host.numel() else 0.0
+        print(f"{traced.sn_name}: greatest difference {worst:.3g}, greatest value {scale:.3g}")
+        if not worst <= 1e-3 * scale:
+            raise errors.StateError(f"output {traced.sn_name} differs from the model on the host by {worst:.3g}")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions around a session: tracing beside a PEF, measuring, seeds, paths, ranks."""
+import os
+import random
+
+import torch
+
+from sambaflow import errors
+from sambaflow._core import ffi, lib
+from sambaflow.samba import _state
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor
+
+MAPPINGS = ("section", "spatial")
+DATA_PARALLEL_MODES = ("normal", "inorder", "optimal")
+
+
+def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
+                transfer_device=True):  # fmt: skip
+    """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
+    sets the gradients of outputs to ones. Returns the traced outputs, which are `model.output_tensors` too."""
+    if mapping not in MAPPINGS:
+        raise errors.ArgumentError(f"mapping {mapping!r}: expected one of {', '.join(MAPPINGS)}")
+    if data_parallel_mode not in DATA_PARALLEL_MODES:
+        raise errors.ArgumentError(f"data_parallel_mode {data_parallel_mode!r}: expected one of {', '.join(DATA_PARALLEL_MODES)}")
+    return _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)
+
+
+def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):
+    """Sets the gradients that the backward starts from, on the device: `customized_tensors_dict` gives some by name, the others are ones."""
+    given = customized_tensors_dict or {}
+    for x in (*output_tensors, *unspecified_tensor_grad):
+        name = x if isinstance(x, str) else x.sn_name
+        if not _state.session.has(f"{name}.grad"):
+            if name in given:
+                raise errors.NameError_(f"output {name!r} has no gradient on the device")
+            continue
+        gradient = given.get(name)
+        if gradient is None:
+            _, dtype, shape = _state.session.loaded().tensors[f"{name}.grad"]
+            gradient = torch.ones(shape, dtype=getattr(torch, dtype))
+        _state.session.device_set(f"{name}.grad", gradient)
+
+
+def set_seed(seed):
+    """Seeds Python's, NumPy's and torch's random numbers and the session's."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    try:
+        import numpy
+    except ImportError:
+        pass
+    else:
+        numpy.random.seed(seed % 2**32)
+    _state.session.seed = seed
+
+
+def get_file_dir(path):
+    """The folder of a file, absolute."""
+    return os.path.dirname(os.path.abspath(path))
+
+
+def get_rank():
+    """This process among the replicas: 0 without data parallelism."""
+    return 0
+
+
+def get_world_size():
+    """How many replicas there are."""
+    return 1
+
+
+def is_main_process():
+    """Whether this process reports for all."""
+    return get_rank() == 0
+
+
+def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
+    from sambaflow.samba.samba_session import host_tensor
+
+    device = _state.session.loaded()
+    tensors = [host_tensor(x, x.sn_name, device.context) for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor)]
+    options = ffi.new("samba_measure_options *", lib.samba_measure_defaults())
+    pointers = ffi.new("samba_tensor *[]", [t.c for t in tensors])
+    options.inputs, options.input_count = pointers, len(tensors)
+    options.iterations, options.batch_size = n_iterations, batch_size or 0
+    options.inference, options.run_graph_only = inference, run_graph_only
+    return device, options, (tensors, pointers)
+
+
+def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, **_):
+    """Runs the PEF `n_iterations` times and prints throughput and latency; returns them as a dict. Training goes on meanwhile."""
+    device, options, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations)
+    found = ffi.new("samba_performance *")
+    device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
+    result = {name: getattr(found, name) for name, _ in ffi.typeof(found[0]).fields}
+    print(f"latency    {result['median_ms']:.4g} ms median, {result['best_ms']:.4g} ms best")
+    print(f"throughput {result['samples_per_second']:.4g} samples/s")
+    return result
+
+
+def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, **_):
+    """Runs the sections one by one and prints the time of each; returns a list of dicts."""
+    device, options, _kept = _measure(inputs, batch_size, inference, False, n_iterations)
+    count = lib.samba_session_section_count(device.c)
+    times = ffi.new("samba_section_time[]", count)
+    device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
+    rows = [{"id": t.section.id, "type": ffi.string(t.section.type).decode(), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
+            for t in times]  # fmt: skip
+    print("section  type        median      best   share")
+    for row in rows[:num_sections]:
+        print(f"{row['id']:7d}  {row['type']:8s} {row['median_ms']:7.4g} ms {row['best_ms']:6.4g} ms {row['share']:6.1%}")
+    return rows
+
+
+__all__ = ["DATA_PARALLEL_MODES", "MAPPINGS", "from_torch_tensor", "get_file_dir", "get_rank", "get_world_size", "init_output_grads",
+           "is_main_process", "measure_performance", "measure_sections", "set_seed", "trace_graph"]  # fmt: skip
