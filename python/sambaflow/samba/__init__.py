@@ -7,6 +7,8 @@ from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_mode
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, to_torch
 
+from sambaflow.samba.functional import *  # noqa: F403
+
 session = SambaSession()
 _state.session = session
 

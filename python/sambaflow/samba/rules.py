@@ -240,8 +240,8 @@ def to(t, input, *args, **kwargs):
 
 
 @rule(T.type)
-def type_(t, input, dtype=None):
-    return f"torch.{dtype}" if dtype is None else cast(t, input, dtype)
+def type_(t, input, dtype):
+    return cast(t, input, dtype if isinstance(dtype, torch.dtype) else torch.empty(0).type(dtype).dtype)
 
 
 @rule(T.type_as)

@@ -2,6 +2,8 @@
 """The session of a program: compiles models, loads a PEF beside the model it was made of, runs its sections.
 
 `samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
+import contextlib
+
 import torch
 
 from sambaflow import errors
@@ -9,6 +11,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session, Tensor, array_of, text
 from sambaflow.samba import _state
 from sambaflow.sambacollections import OrderedSet
+from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.sambatensor import SambaTensor, from_output, from_torch_tensor, to_torch
 from sambaflow.samba.trace import Tracer, at_work, dtype_name
 
@@ -58,6 +61,33 @@ class SambaSession:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
         self.seed = 0
+        self._profiler = Profiler()
+
+    # ---- the profiler ----
+
+    @property
+    def profiler(self):
+        """The Profiler of this session."""
+        return self._profiler
+
+    def start_samba_profile(self):
+        """Begins to time events on the host."""
+        self._profiler.start()
+
+    def end_samba_profile(self, filename=None):
+        """Ends it and writes a table of the events to the file."""
+        self._profiler.stop()
+        if filename is not None:
+            self._profiler.dump(filename)
+
+    @contextlib.contextmanager
+    def samba_profile(self, filename=None):
+        """The two around what runs inside."""
+        self.start_samba_profile()
+        try:
+            yield self._profiler
+        finally:
+            self.end_samba_profile(filename)
 
     def _use(self, device):
         self._device = device
@@ -120,7 +150,11 @@ class SambaSession:
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
         if not pef and self._device is None:
             raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
-        device = Session(pef) if pef else self._device
+        if pef:
+            with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
+                device = Session(pef, seed=self.seed)
+        else:
+            device = self._device
         self._compare(device, tracer)
         self._use(device)
         self._traced = {}
@@ -155,7 +189,18 @@ class SambaSession:
             raise errors.StateError("no PEF is loaded: call samba.utils.trace_graph(model, inputs, optim, pef=...) first")
         return self._device
 
-    def run(self, input_tensors=None, output_tensors=(), hyperparam_dict=None, data_parallel=False, reduce_on_rdu=False, section_ids=(),
+    def run(self, *args, **kwargs):
+        """Runs sections of the PEF; returns the outputs that were asked for. See `_run` for the arguments; a module may come first, as
+        programs of the documents have it."""
+        if args and isinstance(args[0], torch.nn.Module):
+            args = args[1:]
+        if not self._profiler.enabled:
+            return self._run(*args, **kwargs)
+        types = "".join(f"_{word.upper()}" for word in kwargs.get("section_types", ()))
+        with self._profiler.event("SAMBA_SESSION_RUN" + types):
+            return self._run(*args, **kwargs)
+
+    def _run(self, input_tensors=None, output_tensors=(), hyperparam_dict=None, data_parallel=False, reduce_on_rdu=False, section_ids=(),
             section_types=(), run_until_call_id=None, run_from_call_id=None, data_parallel_mode="normal", train=True,
             grad_of_outputs=None, graph_name=None):  # fmt: skip
         """Runs sections of the PEF; returns the outputs that were asked for."""
@@ -172,7 +217,15 @@ class SambaSession:
             outputs.append(self._view(name, held, kept))
             results.append(from_output(held, name))
         hyperparameters = _hyperparameters(device, hyperparam_dict) if hyperparam_dict else None
-        device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
+        if data_parallel or reduce_on_rdu:
+            raise errors.UnsupportedError("run: data_parallel needs several replicas, which this version cannot start: leave it out")
+        if graph_name is not None or run_until_call_id is not None or run_from_call_id is not None:
+            raise errors.UnsupportedError("run: graph_name, run_until_call_id and run_from_call_id are not supported by this version")
+        if self._profiler.enabled:
+            with self._profiler.event("PyRT_RUN"):
+                device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
+        else:
+            device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
         return tuple(results)
 
     def _view(self, name, held, kept):
@@ -199,13 +252,15 @@ class SambaSession:
             raise errors.NameError_(f"the device has no tensor {name!r}")
         _, dtype, shape = device.tensors[name]
         held = torch.empty(shape, dtype=getattr(torch, dtype))
-        device.get(host_tensor(held, name, device.context))
+        with self._profiler.event("PyRT_GET_TENSORS"):
+            device.get(host_tensor(held, name, device.context))
         return held
 
     def device_set(self, name, tensor):
         """Copies a host tensor to the device."""
         device = self.loaded()
-        device.set(host_tensor(tensor, name, device.context))
+        with self._profiler.event("PyRT_SET_TENSORS"):
+            device.set(host_tensor(tensor, name, device.context))
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""

@@ -11,6 +11,7 @@ from sambaflow.samba import _state
 
 _UNNAMED = ""
 _CPU = torch.device("cpu")
+_FAST_ACCESS = set()  # names
 
 
 class SambaTensor(torch.Tensor):
@@ -113,7 +114,45 @@ class SambaTensor(torch.Tensor):
         if self._held is None:
             if self.materializer is None:
                 raise RuntimeError(f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some")
-            self._held = self.materializer(self, None)
+            made = to_torch(self.materializer(tuple(self.shape), self.dtype, self.requires_grad))
+            if made.shape != self.shape or made.dtype != self.dtype:
+                raise ValueError(f"the materializer of {self._sn_name!r} made {tuple(made.shape)} {made.dtype}, expected {tuple(self.shape)} {self.dtype}")
+            self._held = made.detach()
+
+    @property
+    def materializer_provided(self):
+        """Whether there is a materializer."""
+        return self.materializer is not None
+
+    @property
+    def fast_access(self):
+        """Whether the tensor has a pinned staging buffer; inputs get it when they are traced."""
+        return self._sn_name in _FAST_ACCESS
+
+    @fast_access.setter
+    def fast_access(self, value):
+        if not self._sn_name:
+            raise ValueError("fast_access is kept by name: give the tensor an sn_name first")
+        (_FAST_ACCESS.add if value else _FAST_ACCESS.discard)(self._sn_name)
+
+    @staticmethod
+    def is_fast_access(name):
+        """Whether the tensor of that name is a fast access tensor."""
+        return name in _FAST_ACCESS
+
+    # ---- where torch's own methods differ ----
+
+    def __getitem__(self, index):
+        return super().__getitem__(_as_index(index))
+
+    def __setitem__(self, index, update):
+        super().__setitem__(_as_index(index), update)
+
+    def type(self, dtype=None, **unsupported):
+        """The type's name, or the tensor as another dtype."""
+        if unsupported:
+            raise TypeError(f"SambaTensor.type has no argument {next(iter(unsupported))!r}")
+        return super().type(dtype) if dtype is not None else _type_name(self)
 
     def clear_data(self):
         """Forgets the values on the host."""
@@ -247,6 +286,17 @@ def from_output(held, name):
 def from_value(value, shape, dtype):
     """A traced tensor: a node of a graph."""
     return make_wrapper(SambaTensor, None, shape, dtype, value=value)
+
+
+def _as_index(index):
+    """Index tensors of floats, as torch.Tensor([0, 2]) makes them, count as integers."""
+    words = index if isinstance(index, tuple) else (index,)
+    words = tuple(x.long() if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x for x in words)
+    return words if isinstance(index, tuple) else words[0]
+
+
+def _type_name(tensor):
+    return torch.empty(0, dtype=tensor.dtype).type()
 
 
 def _into(memory, values):

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models as people have them, traced unchanged: 20 steps of training and every gradient against PyTorch, in float64, where rounding is far
+below any mistake, and in float32."""
+import copy
+
+import pytest
+import torch
+from models import Loss, Recurrent, ResFFNLogReg, lenet, resnet18
+from torch import nn
+
+import sambaflow.samba as samba
+
+CE = nn.functional.cross_entropy
+STEPS = 20
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def train(tmp_path, model, inputs, steps=STEPS, lr=0.01, rtol=2e-5, optimizer="SGD"):
+    """Trains both; compares losses, the first step's gradients, and all parameters and buffers at the end."""
+    torch.manual_seed(0)
+    reference = copy.deepcopy(model)
+    samba.from_torch_model_(model)
+    given = tuple(samba.from_torch_tensor(x, name=f"in{i}") for i, x in enumerate(inputs))
+    make = {"SGD": (samba.optim.SGD, torch.optim.SGD, {"momentum": 0.9}), "AdamW": (samba.optim.AdamW, torch.optim.AdamW, {})}[optimizer]
+    ours = make[0](model.parameters(), lr=lr, **make[2])
+    theirs = make[1](reference.parameters(), lr=lr, **make[2])
+    pef = samba.session.compile(model, given, ours, name="model", loss_indices=[0], output_folder=str(tmp_path))
+    samba.utils.trace_graph(model, given, ours, pef=pef, loss_indices=[0])
+    for step in range(steps):
+        loss = samba.session.run(given, model.output_tensors[:1])[0].item()
+        theirs.zero_grad()
+        expected = first(reference(*inputs))
+        expected.backward()
+        if step == 0:
+            for name, parameter in reference.named_parameters():
+                if parameter.grad is not None:
+                    scale = max(p.grad.abs().max().item() for p in reference.parameters() if p.grad is not None)
+                    gradient = samba.session.device_get(f"{name}.grad")
+                    assert (gradient - parameter.grad).abs().max() <= rtol * scale, name
+        theirs.step()
+        assert loss == pytest.approx(expected.item(), rel=rtol, abs=rtol), step
+    samba.session.to_cpu(model)
+    for (name, mine), its in zip(model.state_dict(keep_vars=True).items(), reference.state_dict().values()):
+        torch.testing.assert_close(mine.torch(), its, rtol=10 * rtol, atol=10 * rtol, msg=name)
+
+
+def test_resffn(tmp_path):
+    train(tmp_path, ResFFNLogReg(20, 32, 10), (torch.randn(8, 20), torch.randint(10, (8,))))
+
+
+def test_lenet(tmp_path):
+    train(tmp_path, Loss(lenet(), CE), (torch.randn(8, 1, 28, 28), torch.randint(10, (8,))))
+
+
+def test_resnet18(tmp_path):
+    train(tmp_path, Loss(resnet18(width=16), CE).double(), (torch.randn(4, 3, 64, 64, dtype=torch.float64), torch.randint(10, (4,))), rtol=1e-9)
+
+
+def test_resnet18_fp32_gradients(tmp_path):
+    train(tmp_path, Loss(resnet18(width=16), CE), (torch.randn(8, 3, 64, 64), torch.randint(10, (8,))), steps=1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_transformer_encoder(tmp_path, norm_first):
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, norm_first=norm_first)
+    model = nn.Sequential(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(32, 5))
+    train(tmp_path, Loss(model, lambda out, target: CE(out.transpose(1, 2), target)), (torch.randn(3, 7, 32), torch.randint(5, (3, 7))))
+
+
+@pytest.mark.parametrize("cell, options", [(nn.LSTM, {}), (nn.LSTM, {"num_layers": 2, "bidirectional": True}), (nn.GRU, {}),
+                                           (nn.GRU, {"num_layers": 2}), (nn.RNN, {})])  # fmt: skip
+def test_recurrent(tmp_path, cell, options):
+    train(tmp_path, Recurrent(cell, **options), (torch.randn(3, 32, 8), torch.randint(5, (3, 32))), optimizer="AdamW")
+
+
+class WithLoss(nn.Module):
+    """A Hugging Face model whose output becomes a tuple."""
+
+    def __init__(self, model, *names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *inputs):
+        out = self.model(**dict(zip(self.names, inputs)), **({"labels": inputs[0]} if "labels" not in self.names else {}))
+        return out.loss, out.logits
+
+
+def tokens(*shape):
+    return torch.randint(100, shape)
+
+
+def test_hf_gpt2(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=32, vocab_size=100, n_positions=64, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
+                                     use_cache=False, bos_token_id=0, eos_token_id=0)  # fmt: skip
+    train(tmp_path, WithLoss(transformers.GPT2LMHeadModel(config), "input_ids"), (tokens(2, 16),))
+
+
+def test_hf_llama(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=32, intermediate_size=64,
+                                      vocab_size=100, max_position_embeddings=64, use_cache=False)  # fmt: skip
+    train(tmp_path, WithLoss(transformers.LlamaForCausalLM(config), "input_ids"), (tokens(2, 16),))
+
+
+def test_hf_bert(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(num_hidden_layers=2, num_attention_heads=2, hidden_size=32, intermediate_size=64, vocab_size=100,
+                                     max_position_embeddings=64, hidden_dropout_prob=0, attention_probs_dropout_prob=0)  # fmt: skip
+    mask = torch.ones(2, 16, dtype=torch.long)
+    mask[1, 10:] = 0
+    train(tmp_path, WithLoss(transformers.BertForSequenceClassification(config), "input_ids", "attention_mask", "labels"),
+          (tokens(2, 16), mask, torch.randint(2, (2,))))  # fmt: skip
+
+
+def test_hf_vit(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(num_hidden_layers=2, num_attention_heads=2, hidden_size=32, intermediate_size=64, image_size=32, patch_size=8,
+                                    num_labels=4, hidden_dropout_prob=0, attention_probs_dropout_prob=0)  # fmt: skip
+    train(tmp_path, WithLoss(transformers.ViTForImageClassification(config), "pixel_values", "labels"),
+          (torch.randn(2, 3, 32, 32), torch.randint(4, (2,))))  # fmt: skip
