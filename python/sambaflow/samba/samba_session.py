@@ -3,6 +3,8 @@
 
 `samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
 import contextlib
+import difflib
+import inspect
 
 import torch
 
@@ -16,6 +18,13 @@ from sambaflow.samba.sambatensor import SambaTensor, from_output, from_torch_ten
 from sambaflow.samba.trace import Tracer, at_work, dtype_name
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
+
+
+def _unknown_keyword(function, name):
+    """What is wrong, and the nearest keyword there is."""
+    known = [key for key, its in inspect.signature(function).parameters.items() if its.kind is not its.VAR_KEYWORD]
+    near = difflib.get_close_matches(name, known, 1)
+    return f"{function.__name__} has no keyword {name!r}" + (f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}")
 
 
 def _listed(x):
@@ -62,6 +71,18 @@ class SambaSession:
         self._traced = {}  # name -> SambaTensor
         self.seed = 0
         self._profiler = Profiler()
+
+    def reset(self, pef_path=""):
+        """Forgets the PEF, its device memory and what was traced; loads another PEF where one is given."""
+        self.__init__(pef_path)
+
+    def save(self, path, with_state=True):
+        """Parameters, buffers and, `with_state`, optimizer state of the device as safetensors; atomic."""
+        self.loaded().save(path, with_state)
+
+    def load(self, path):
+        """The other way: parameters by name; state where the file has it."""
+        self.loaded().load(path)
 
     # ---- the profiler ----
 
@@ -127,8 +148,11 @@ class SambaSession:
     # ---- compiling ----
 
     def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=False,
-                output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0):  # fmt: skip
+                output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0, init_output_grads=None,
+                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, **unknown):  # fmt: skip
         """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns."""
+        if unknown:
+            raise TypeError(_unknown_keyword(self.compile, next(iter(unknown))))
         tracer, _ = self._trace(model, inputs, loss_indices, name)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = [ffi.new("char[]", word.encode()) for word in (name or type(model).__name__, str(output_folder), pef_name or name or type(model).__name__)]

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test begins with a session of its own and the same random numbers."""
+import pytest
+import torch
+
+import sambaflow.samba as samba
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(0)
+    samba.session.reset()
+    yield
+    samba.session.reset()

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the documents on samba.session and samba.utils. Each test quotes the lines it runs."""
+import types
+
+import pytest
+import torch
+from models import ResFFNLogReg
+
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+
+
+def test_compile(tmp_path, monkeypatch):
+    # model = torch.nn.Linear(10, 10)
+    # samba.from_torch_model_(model)
+    # torch_input = torch.randn(5, 10)
+    # ipt = samba.from_torch_tensor(torch_input, name='input')
+    # optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    # samba.session.compile(model, (ipt, ), optim)
+    monkeypatch.chdir(tmp_path)
+    model = torch.nn.Linear(10, 10)
+    samba.from_torch_model_(model)
+    torch_input = torch.randn(5, 10)
+    ipt = samba.from_torch_tensor(torch_input, name="input")
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    path = samba.session.compile(model, (ipt,), optim)
+    assert (tmp_path / path).exists() and (tmp_path / (path + ".log")).exists()
+
+
+def test_run(tmp_path):
+    # model = nn.BiLinear(10, 10)
+    # samba.from_torch_model_(model)
+    # optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    # ipt = samba.randn(5, 10, name='input')
+    # utils.trace_graph(model, (ipt, ), optim, init_output_grads=True, pef=path_to_pef)
+    # samba_outputs = samba.session.run(model, (ipt, ), model.output_tensors)
+    # samba_outputs = samba.session.run(model, (ipt, ), model.output_tensors, section_types=["FWD"])
+    nn = types.SimpleNamespace(BiLinear=torch.nn.Linear)  # torch has none of that name; it has two sizes, as Linear
+    model = nn.BiLinear(10, 10)
+    samba.from_torch_model_(model)
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    ipt = samba.randn(5, 10, name="input")
+    path_to_pef = samba.session.compile(model, (ipt,), optim, output_folder=str(tmp_path))
+    before = model.weight.data.clone()
+    expected = torch.nn.functional.linear(ipt.torch(), before, model.bias.data)
+    utils.trace_graph(model, (ipt,), optim, init_output_grads=True, pef=path_to_pef)
+    samba_outputs = samba.session.run(model, (ipt,), model.output_tensors)
+    torch.testing.assert_close(samba_outputs[0].data, expected)
+    # gradients started from ones, and the optimizer ran
+    torch.testing.assert_close(model.weight.sn_grad, torch.ones(10, 5) @ ipt.torch())
+    torch.testing.assert_close(model.weight.sn_data, before - 0.1 * model.weight.sn_grad)
+    samba_outputs = samba.session.run(model, (ipt,), model.output_tensors, section_types=["FWD"])
+    torch.testing.assert_close(samba_outputs[0].data, torch.nn.functional.linear(ipt.torch(), model.weight.sn_data, model.bias.sn_data))
+
+
+def trained(tmp_path, **options):
+    model = ResFFNLogReg(20, 32, 10)
+    samba.from_torch_model_(model)
+    image = samba.randn(8, 20, name="image", batch_dim=0)
+    label = samba.randint(10, (8,), name="label", batch_dim=0)
+    inputs = (image, label)
+    optim = samba.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    pef = samba.session.compile(model, inputs, optim, name="resffn", loss_indices=[(0,)], output_folder=str(tmp_path), **options)
+    outputs = utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[(0,)])
+    return model, inputs, outputs
+
+
+def test_device_memory(tmp_path):
+    # print('data on device memory:', sambatensor.sn_data)
+    # sn_weight = weight.sn_data
+    # sn_grad = weight.sn_grad
+    # weight.sn_data = sn_weight / torch.norm(sn_weight)  # weight normalization on host
+    # weight.sn_grad = sn_grad / torch.norm(sn_grad)  # grad normalization on host
+    model, inputs, outputs = trained(tmp_path)
+    samba.session.run(inputs, outputs, section_types=["fwd", "bckwd"])
+    weight = model.gemm1.weight
+    sn_weight = weight.sn_data
+    sn_grad = weight.sn_grad
+    weight.sn_data = sn_weight / torch.norm(sn_weight)  # weight normalization on host
+    weight.sn_grad = sn_grad / torch.norm(sn_grad)  # grad normalization on host
+    torch.testing.assert_close(torch.norm(weight.sn_data), torch.tensor(1.0))
+    torch.testing.assert_close(torch.norm(weight.sn_grad), torch.tensor(1.0))
+    copy = weight.sn_data
+    copy.zero_()  # a copy: the device does not see it
+    assert torch.norm(weight.sn_data) > 0.9
+
+
+def test_host_and_device(tmp_path):
+    # weight.data = weight / torch.norm(weight)
+    # weight.rdu()
+    # weight.sn_grad = torch.zeros_like(sn_grad)
+    # weight.cpu()
+    model, inputs, outputs = trained(tmp_path)
+    samba.session.run(inputs, outputs, section_types=["fwd", "bckwd"])
+    weight = model.gemm1.weight
+    on_device = weight.sn_data
+    weight.data = weight / torch.norm(weight)
+    assert torch.equal(weight.sn_data, on_device)  # not seen on the device until transferred
+    weight.rdu()
+    torch.testing.assert_close(weight.sn_data, weight.torch())
+    sn_grad = weight.sn_grad
+    weight.sn_grad = torch.zeros_like(sn_grad)
+    weight.cpu()
+    assert torch.count_nonzero(weight.grad.torch()) == 0
+
+
+def test_profile(tmp_path):
+    # with samba.session.samba_profile('dump.txt'):
+    #     samba.session.run(input_tensors, output_tensors)
+    model, input_tensors, output_tensors = trained(tmp_path)
+    file = tmp_path / "dump.txt"
+    with samba.session.samba_profile(file):
+        samba.session.run(input_tensors, output_tensors)
+        samba.session.run(input_tensors, output_tensors, section_types=["FWD"])
+    text = file.read_text()
+    assert "SAMBA_SESSION_RUN_FWD" in text and "PyRT_RUN" in text
+
+
+def test_names(tmp_path):
+    model, inputs, outputs = trained(tmp_path)
+    session = samba.session
+    assert set(session.get_argin_names()) >= {"lr", "momentum", "weight_decay"}
+    assert session.get_section_types() == {"FWD", "BCKWD", "OPT"}
+    assert set(session.get_weight_names()) == {name for name, _ in model.named_parameters()}
+    assert session.get_samba_tensor_by_name("gemm1.weight") is model.gemm1.weight
+    assert torch.equal(session.get_tensors([model.gemm1.bias])[0].data, session.get_tensors_by_name(["gemm1.bias"])[0].data)
+    with pytest.raises(LookupError, match="nothing"):
+        session.get_samba_tensor_by_name("nothing")
+
+
+def test_hyperparameters_stay(tmp_path):
+    model, inputs, outputs = trained(tmp_path)
+    before = model.gemm1.weight.sn_data
+    samba.session.run(inputs, outputs, hyperparam_dict={"lr": 0.0})
+    samba.session.run(inputs, outputs)
+    assert torch.equal(model.gemm1.weight.sn_data, before)
+    with pytest.raises(LookupError, match="learning_rate"):
+        samba.session.run(inputs, outputs, hyperparam_dict={"learning_rate": 0.0})
+
+
+def test_c_trains_what_python_compiled(tmp_path):
+    import shutil
+    import subprocess
+
+    from sambaflow.runtime import Session, Tensor
+
+    program = shutil.which("sambaflow")
+    model, inputs, outputs = trained(tmp_path)
+    start, end = tmp_path / "start.safetensors", tmp_path / "end.safetensors"
+    samba.session.save(start)
+    image, label = (x.torch() for x in inputs)
+    expected = [samba.session.run(inputs, outputs[:1])[0].item() for _ in range(5)]
+    alone = Session(samba.session.loaded().pef)  # the C session, without a model
+    alone.load(start)
+    loss = Tensor.zeros("output_0", "float32", (), alone.context)
+    given = [Tensor.wrap("image", image.numpy(), alone.context), Tensor.wrap("label", label.numpy(), alone.context)]
+    for value in expected:
+        alone.run(given, [loss])
+        assert loss.tolist() == value  # the same bits
+    alone.save(end)
+    samba.session.load(end)  # and the checkpoint goes back
+    assert torch.equal(model.gemm1.weight.sn_data, samba.session.get_tensors_by_name(["gemm1.weight"])[0].data)
+    if program:
+        subprocess.run([program, "run", samba.session.loaded().pef, f"--load={start}", "--num-iterations=1"], check=True, capture_output=True)
+
+
+def test_bad_arguments(tmp_path):
+    model, inputs, outputs = trained(tmp_path)
+    image, label = inputs
+    for bad, kind, words in (
+        ((samba.randn(8, 21, name="image"), label), ValueError, "image"),
+        ((samba.randn(8, 20, name="image", dtype=torch.float64), label), TypeError, "image"),
+        ((samba.randn(8, 20, name="picture"), label), LookupError, "picture"),
+        ((samba.randn(8, 20), label), LookupError, "no name"),
+    ):
+        with pytest.raises(kind, match=words):
+            samba.session.run(bad, outputs)
+    with pytest.raises(LookupError, match="FORWARD"):
+        samba.session.run(inputs, outputs, section_types=["FORWARD"])
+    with pytest.raises(ValueError, match="section"):
+        samba.session.run(inputs, outputs, section_types=["FWD"], section_ids=[0])
+    with pytest.raises(NotImplementedError, match="data_parallel"):
+        samba.session.run(inputs, outputs, data_parallel=True)
+    strided = samba.from_torch_tensor(torch.randn(20, 8).t(), name="image")  # not contiguous: works
+    assert samba.session.run((strided, label), outputs[:1])[0].item() > 0
+
+
+def test_states():
+    with pytest.raises(RuntimeError, match="no PEF"):
+        samba.session.run((), ())
+    with pytest.raises(OSError):
+        utils.trace_graph(torch.nn.Linear(2, 2), (samba.randn(1, 2, name="x"),), pef="nowhere.pef")
+
+
+def test_other_model(tmp_path):
+    model, inputs, outputs = trained(tmp_path)
+    pef = samba.session.loaded().pef
+    other = ResFFNLogReg(20, 33, 10)
+    samba.from_torch_model_(other)
+    with pytest.raises(RuntimeError, match="First difference"):
+        utils.trace_graph(other, inputs, None, pef=pef, loss_indices=[(0,)])
+
+
+def test_unknown_keyword(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="did you mean 'pef_name'"):
+        samba.session.compile(model, (samba.randn(1, 2, name="x"),), pefname="x")
+
+
+def test_values_while_tracing():
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:  # the line to be named
+                return x
+            return -x
+
+    with pytest.raises(NotImplementedError, match=r"bool\(\).*test_document_session.py:\d+: if x.sum\(\) > 0"):
+        samba.session.compile(Branch(), (samba.randn(2, name="x"),))
