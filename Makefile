@@ -22,6 +22,7 @@ check: all
 
 check-torch: all
 	@tests/torch/check.sh $(BUILD)
+	@tests/python/check.sh $(BUILD)
 
 bench: all
 	@bench/bench.sh $(BUILD) $(BENCH)

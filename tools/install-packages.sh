@@ -5,8 +5,8 @@
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
 zlib1g-dev libcmocka-dev valgrind"
-torch="python3 python3-venv python3-pip"
-bench="$torch g++ python3-dev" # torch.compile writes C++ that includes Python.h
+torch="python3 python3-venv python3-pip python3-dev"
+bench="$torch g++" # torch.compile writes C++ that includes Python.h
 case "${1:-}" in
 build) wanted=$build ;;
 torch) wanted=$torch ;;

@@ -142,10 +142,10 @@ class Tensor:
             raise TypeError(f"a buffer of format {view.format!r}: expected one of {', '.join(sorted(_FROM_FORMAT))}")
         if any(stride < 0 or stride % view.itemsize for stride in view.strides):
             raise ValueError("a buffer with negative strides or strides that are no whole elements: pass a copy")
-        strides = [stride // view.itemsize for stride in view.strides]
-        buffer = ffi.from_buffer(view) if view.contiguous else None
-        if buffer is None:
+        if not view.c_contiguous:
             raise ValueError("a buffer that is not contiguous: pass a contiguous copy")
+        strides = [stride // view.itemsize for stride in view.strides]
+        buffer = ffi.from_buffer(view)
         return cls(name, _FROM_FORMAT[view.format], view.shape, strides, int(ffi.cast("uintptr_t", buffer)), (view, buffer), context)
 
     @property

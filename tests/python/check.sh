@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The Python package against PyTorch. Usage: tests/python/check.sh BUILD_FOLDER. Makes BUILD_FOLDER/python-env once: torch 2.13.0, transformers, pytest,
+# and the package as `pip install .` builds it, from the sources as they are now.
+set -eu
+build=$(cd "$1" && pwd)
+env=$build/python-env
+tools/install-packages.sh build >&2
+tools/install-packages.sh torch >&2
+if [ ! -e "$env/ready" ]; then
+    echo "sambaflow: making $env with torch 2.13.0, transformers and pytest" >&2
+    rm -rf "$env"
+    python3 -m venv "$env"
+    "$env/bin/pip" install --quiet torch==2.13.0 numpy transformers pytest pyyaml cffi meson-python meson ninja
+    touch "$env/ready"
+fi
+echo "sambaflow: pip install . into $env" >&2
+"$env/bin/pip" install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir="$build/python" .
+cd tests/python
+exec "$env/bin/python" -m pytest -q -p no:cacheprovider .
