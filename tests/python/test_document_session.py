@@ -216,3 +216,77 @@ def test_values_while_tracing():
 
     with pytest.raises(NotImplementedError, match=r"bool\(\).*test_document_session.py:\d+: if x.sum\(\) > 0"):
         samba.session.compile(Branch(), (samba.randn(2, name="x"),))
+
+
+def test_optimizer_state(tmp_path):
+    model = samba.from_torch_model_(torch.nn.Linear(4, 3))
+    inputs = (samba.randn(5, 4, name="x"),)
+    optim = samba.optim.AdamW(model.parameters(), lr=0.1)
+    pef = samba.session.compile(model, inputs, optim, output_folder=str(tmp_path))
+    outputs = utils.trace_graph(model, inputs, optim, pef=pef)
+    samba.session.run(inputs, outputs)
+    samba.session.to_cpu(model, optim)
+    gradient = model.weight.sn_grad
+    torch.testing.assert_close(optim.state[model.weight]["exp_avg"].torch(), 0.1 * gradient)
+    memory = optim.state[model.weight]["exp_avg"].torch()
+    memory.mul_(2)
+    samba.session.to_rdu(model, [optim])
+    torch.testing.assert_close(samba.session.get_tensors_by_name(["weight.exp_avg"])[0].torch(), 0.2 * gradient)
+    samba.session.run(inputs, outputs)
+    samba.session.to_cpu_(model, optim)
+    torch.testing.assert_close(memory, 0.9 * 0.2 * gradient + 0.1 * model.weight.sn_grad)  # in place
+
+
+def test_buffers(tmp_path):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = torch.nn.Linear(4, 3)
+            self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x):
+            self.count += 1
+            return self.lin(x) * self.count
+
+    model = samba.from_torch_model_(Counting())
+    inputs = (samba.randn(5, 4, name="x"),)
+    pef = samba.session.compile(model, inputs, None, output_folder=str(tmp_path), inference=True)
+    outputs = utils.trace_graph(model, inputs, None, pef=pef)
+    for step in range(1, 4):
+        result = samba.session.run(inputs, outputs)[0]
+        torch.testing.assert_close(result.data, step * torch.nn.functional.linear(inputs[0].torch(), model.lin.weight.torch(), model.lin.bias.torch()))
+    assert model.count.item() == 0
+    samba.session.sync_buffers_to_cpu(model)
+    assert model.count.item() == 3
+    model.count.data = torch.tensor(10)
+    samba.session.sync_buffers_to_rdu(model)
+    assert samba.session.get_tensors([model.count])[0].item() == 10
+    samba.session.update_tensor("lin.bias", torch.zeros(3))
+    assert torch.count_nonzero(model.lin.bias.sn_data) == 0
+    samba.session.update_tensor("lin.bias", None)
+    with pytest.raises(LookupError):
+        samba.session.get_samba_tensor_by_name("lin.bias")
+
+
+def test_mixed_precision(tmp_path):
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+
+        def forward(self, x):
+            y = self.a(x)
+            with samba.session.disable_graphamp():
+                return y, self.b(x)
+
+    model = samba.from_torch_model_(Two())
+    inputs = (samba.randn(5, 64, name="x"),)
+    pef = samba.session.compile(model, inputs, None, output_folder=str(tmp_path), inference=True, precision="bf16")
+    outputs = utils.trace_graph(model, inputs, None, pef=pef)
+    low, exact = samba.session.run(inputs, outputs)
+    x = inputs[0].torch()
+    expected = [torch.nn.functional.linear(x, layer.weight.torch(), layer.bias.torch()) for layer in (model.a, model.b)]
+    assert 1e-6 < (low.data - expected[0]).abs().max() < 2e-2
+    torch.testing.assert_close(exact.data, expected[1], rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="fp16"):
+        samba.session.compile(model, inputs, None, output_folder=str(tmp_path), precision="fp16")

@@ -2,6 +2,7 @@
 """The session of a program: compiles models, loads a PEF beside the model it was made of, runs its sections.
 
 `samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
+import atexit
 import contextlib
 import difflib
 import inspect
@@ -293,20 +294,75 @@ class SambaSession:
                 self.device_set(name, tensor)
 
     def to_cpu(self, model, optims=None, inplace=False):
-        """Copies parameters and buffers of the model from the device to the host."""
-        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
+        for tensor in (*model.parameters(), *model.buffers()):
             if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
                 tensor.cpu(inplace)
+        for state, key, name in self._optimizer_state(optims):
+            held = to_torch(state.get(key))
+            fresh = self.device_get(name)
+            state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
 
     def to_cpu_(self, model, optims=None):
         """to_cpu in place."""
         self.to_cpu(model, optims, inplace=True)
 
     def to_rdu(self, model, optims=None):
-        """Copies parameters and buffers of the model from the host to the device."""
-        for _, tensor in (*model.named_parameters(), *model.named_buffers()):
+        """Copies parameters, buffers and the optimizers' state from the host to the device."""
+        for tensor in (*model.parameters(), *model.buffers()):
             if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
                 self.device_set(tensor.sn_name, tensor)
+        for state, key, name in self._optimizer_state(optims):
+            if key in state:
+                self.device_set(name, state[key])
+
+    def _optimizer_state(self, optims):
+        """(state of a parameter, its key, the device's name) of every state tensor that the device has."""
+        for optimizer in _listed(optims):
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"):
+                        name = f"{parameter.sn_name}.{key}"
+                        if self.has(name):
+                            yield optimizer.state[parameter], key, name
+
+    def sync_buffers_to_cpu(self, model, inplace=False):
+        """Copies the model's buffers from the device to the host."""
+        for tensor in model.buffers():
+            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
+                tensor.cpu(inplace)
+
+    def sync_buffers_to_rdu(self, model):
+        """Copies the model's buffers from the host to the device."""
+        for tensor in model.buffers():
+            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
+                self.device_set(tensor.sn_name, tensor)
+
+    def update_tensor(self, name, tensor):
+        """Gives a traced tensor new values, on the device too; None forgets it."""
+        self.get_samba_tensor_by_name(name)
+        if tensor is None:
+            del self._traced[name]
+        else:
+            self.device_set(name, tensor)
+            self._traced[name] = from_torch_tensor(tensor, name)
+
+    @contextlib.contextmanager
+    def disable_graphamp(self):
+        """What is traced inside is computed as written when the PEF is compiled with mixed precision."""
+        tracer = _state.tracer
+        if tracer is not None:
+            lib.samba_graphamp_push(tracer.graph, False)
+        try:
+            yield
+        finally:
+            if tracer is not None:
+                lib.samba_graphamp_pop(tracer.graph)
+
+    @staticmethod
+    def atexit_register(func, *args, **kwargs):
+        """Has `func` called when the program ends."""
+        atexit.register(func, *args, **kwargs)
 
     # ---- what the PEF has ----
 
