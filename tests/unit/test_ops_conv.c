@@ -244,7 +244,7 @@ static samba_status pool_gradient(samba_context *context, void *user)
     result.data = dx;
     samba_array both[2] = {large, small};
     bool average = op == SAMBA_OP_avg_pool2d_grad;
-    samba_reference reference = {context, &attrs, average ? 1 : 2, average ? both + 1 : both, &result};
+    samba_reference reference = {context, NULL, &attrs, average ? 1 : 2, average ? both + 1 : both, &result};
     return samba_ops[op].reference(&reference);
 }
 
