@@ -14,6 +14,7 @@ if [ ! -e "$env/ready" ]; then
     "$env/bin/pip" install --quiet torch==2.13.0 numpy transformers pytest pyyaml cffi meson-python meson ninja
     touch "$env/ready"
 fi
+PATH=$env/bin:$PATH
 echo "sambaflow: pip install . into $env" >&2
 "$env/bin/pip" install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir="$build/python" .
 cd tests/python

@@ -290,3 +290,52 @@ def test_mixed_precision(tmp_path):
     torch.testing.assert_close(exact.data, expected[1], rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="fp16"):
         samba.session.compile(model, inputs, None, output_folder=str(tmp_path), precision="fp16")
+
+
+def test_profiler(tmp_path):
+    model, inputs, outputs = trained(tmp_path)
+    samba.session.start_samba_profile()
+    samba.session.run(inputs, outputs)
+    assert samba.session.profiler.events["PyRT_RUN"][0] == 1
+    samba.session.end_samba_profile(tmp_path / "events.txt")
+    samba.session.run(inputs, outputs)
+    assert samba.session.profiler.events["PyRT_RUN"][0] == 1
+    assert (tmp_path / "events.txt").read_text().startswith("event")
+
+
+def test_dropout(tmp_path):
+    model = samba.from_torch_model_(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Dropout(0.5)))
+    inputs = (samba.ones(8, 64, name="x"),)
+    pef = samba.session.compile(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path))
+    outputs = utils.trace_graph(model, inputs, None, pef=pef)
+    assert samba.session.get_dropout_rate_argin_names() == ["1.p"] and samba.session.get_dropout_seed_argin_names() == ["1.seed"]
+
+    def zeros(**options):
+        return torch.count_nonzero(samba.session.run(inputs, outputs, section_types=["FWD"], **options)[0].data == 0).item()
+
+    assert 150 < zeros() < 360 and zeros(train=False) == 0 and 150 < zeros() < 360  # of 512
+    assert zeros(hyperparam_dict={"p": 0.0}) == 0
+
+
+def test_to_device_and_reset(tmp_path):
+    model, inputs, outputs = trained(tmp_path)
+    model.gemm1.bias.data = torch.full((32,), 3.0)
+    samba.session.to_device()
+    assert torch.equal(model.gemm1.bias.sn_data, torch.full((32,), 3.0))
+    pef = samba.session.loaded().pef
+    samba.session.reset()
+    with pytest.raises(RuntimeError, match="no PEF"):
+        model.gemm1.bias.sn_data
+    samba.session.reset(pef)
+    assert samba.session.get_section_types() == {"FWD", "BCKWD", "OPT"}
+
+
+def test_atexit_register(tmp_path):
+    import os
+    import subprocess
+    import sys
+
+    program = "import sambaflow.samba as samba; samba.session.atexit_register(print, 'the end', flush=True); print('before', flush=True)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
+    assert done.stdout.split("\n")[:2] == ["before", "the end"]

@@ -285,5 +285,40 @@ def test_loader(tmp_path):
         list(SambaLoader(data_loader, ["a", "b", "c"]))
 
 
+def test_measuring(tmp_path, capsys):
+    args = parse_app_args(["measure-performance", "-b", "8", "--num-iterations", "4"])
+    model, num_sections = nn.Linear(20, 10), 2
+    samba.from_torch_model_(model)
+    inputs = (samba.randn(args.batch_size, 20, name="image"),)
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    args.pef = samba.session.compile(model, inputs, optim, output_folder=str(tmp_path))
+    # # Trace the model
+    # utils.trace_graph(model, inputs, optim, pef=args.pef)
+    # utils.measure_performance(model, inputs,
+    #                          batch_size=args.batch_size,
+    #                          inference=args.inference,
+    #                          run_graph_only=args.run_graph_only,
+    #                          n_iterations=args.num_iterations)
+    #
+    # utils.measure_sections(model, inputs,
+    #                        batch_size=args.batch_size,
+    #                        num_sections=num_sections,
+    #                        n_iterations=args.num_iterations)
+    # Trace the model
+    utils.trace_graph(model, inputs, optim, pef=args.pef)
+    utils.measure_performance(model, inputs,
+                             batch_size=args.batch_size,
+                             inference=args.inference,
+                             run_graph_only=args.run_graph_only,
+                             n_iterations=args.num_iterations)
+
+    utils.measure_sections(model, inputs,
+                           batch_size=args.batch_size,
+                           num_sections=num_sections,
+                           n_iterations=args.num_iterations)
+    lines = capsys.readouterr().out.splitlines()
+    assert "samples/s" in lines[1] and len(lines) == 2 + 1 + num_sections
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))

@@ -179,6 +179,11 @@ def test_fast_access():
     assert x.fast_access and samba.SambaTensor.is_fast_access("fast x")
 
 
+def test_data_ptr():
+    tensor = torch.zeros(2)
+    assert samba.SambaTensor(tensor).data_ptr() == tensor.data_ptr() and samba.SambaTensor(shape=(2,)).data_ptr() == 0
+
+
 def test_to_torch():
     tensor = torch.zeros(2)
     assert samba.to_torch(tensor) is tensor and samba.to_torch(None) is None and samba.from_torch_tensor(None) is None
