@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -155,7 +156,6 @@ def test_import_is_quick_and_needs_no_torch():
 
 
 def test_wrapped_memory():
-    numpy = pytest.importorskip("numpy")
     array = numpy.arange(6, dtype="float32").reshape(2, 3)
     tensor = Tensor.wrap("x", array)
     array[0, 0] = 9

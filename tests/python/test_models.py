@@ -5,6 +5,7 @@ import copy
 
 import pytest
 import torch
+import transformers
 from models import Loss, Recurrent, ResFFNLogReg, lenet, resnet18
 from torch import nn
 
@@ -93,21 +94,18 @@ def tokens(*shape):
 
 
 def test_hf_gpt2(tmp_path):
-    transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=32, vocab_size=100, n_positions=64, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
                                      use_cache=False, bos_token_id=0, eos_token_id=0)  # fmt: skip
     train(tmp_path, WithLoss(transformers.GPT2LMHeadModel(config), "input_ids"), (tokens(2, 16),))
 
 
 def test_hf_llama(tmp_path):
-    transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=32, intermediate_size=64,
                                       vocab_size=100, max_position_embeddings=64, use_cache=False)  # fmt: skip
     train(tmp_path, WithLoss(transformers.LlamaForCausalLM(config), "input_ids"), (tokens(2, 16),))
 
 
 def test_hf_bert(tmp_path):
-    transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(num_hidden_layers=2, num_attention_heads=2, hidden_size=32, intermediate_size=64, vocab_size=100,
                                      max_position_embeddings=64, hidden_dropout_prob=0, attention_probs_dropout_prob=0)  # fmt: skip
     mask = torch.ones(2, 16, dtype=torch.long)
@@ -117,7 +115,6 @@ def test_hf_bert(tmp_path):
 
 
 def test_hf_vit(tmp_path):
-    transformers = pytest.importorskip("transformers")
     config = transformers.ViTConfig(num_hidden_layers=2, num_attention_heads=2, hidden_size=32, intermediate_size=64, image_size=32, patch_size=8,
                                     num_labels=4, hidden_dropout_prob=0, attention_probs_dropout_prob=0)  # fmt: skip
     train(tmp_path, WithLoss(transformers.ViTForImageClassification(config), "pixel_values", "labels"),
