@@ -316,16 +316,17 @@ static bool check_initializer(samba_graph *graph, const char *what, samba_dtype 
     return false;
 }
 
-samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
-                            samba_initializer initializer)
+/* A parameter, or a state, whose attributes begin with a parameter's. */
+static samba_value make_named(samba_graph *graph, const char *what, samba_op op, const char *name, samba_dtype dtype, int rank,
+                              const int64_t *shape, samba_initializer initializer)
 {
-    if (!check_shape(graph, "parameter", rank, shape) || !check_dtype(graph, "parameter", dtype) ||
-        !check_initializer(graph, "parameter", dtype, true, initializer))
+    if (!check_shape(graph, what, rank, shape) || !check_dtype(graph, what, dtype) ||
+        !check_initializer(graph, what, dtype, op == SAMBA_OP_parameter, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
-    uint32_t index = samba_trace_scoped(graph, "parameter", name);
+    uint32_t index = samba_trace_scoped(graph, what, name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_ref leaf = named_leaf(graph, SAMBA_OP_parameter, index, dtype, rank, shape);
+    samba_ref leaf = named_leaf(graph, op, index, dtype, rank, shape);
     if (leaf != SAMBA_NONE)
         return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
     samba_attrs attrs = no_attrs();
@@ -335,30 +336,21 @@ samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dt
     attrs.parameter.init = initializer.kind;
     attrs.parameter.init_a = initializer.a;
     attrs.parameter.init_b = initializer.b;
-    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_parameter, 0, NULL, &attrs));
+    if (op == SAMBA_OP_state)
+        attrs.state.kind = SAMBA_KIND_BUFFER;
+    return samba_trace_value(graph, samba_emit(graph, op, 0, NULL, &attrs));
+}
+
+samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                            samba_initializer initializer)
+{
+    return make_named(graph, "parameter", SAMBA_OP_parameter, name, dtype, rank, shape, initializer);
 }
 
 samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
-                         samba_initializer initializer)
+                                  samba_initializer initializer)
 {
-    if (!check_shape(graph, "buffer", rank, shape) || !check_dtype(graph, "buffer", dtype) ||
-        !check_initializer(graph, "buffer", dtype, false, initializer))
-        return samba_trace_value(graph, SAMBA_NONE);
-    uint32_t index = samba_trace_scoped(graph, "buffer", name);
-    if (!index)
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_ref leaf = named_leaf(graph, SAMBA_OP_state, index, dtype, rank, shape);
-    if (leaf != SAMBA_NONE)
-        return samba_trace_value(graph, leaf);
-    samba_attrs attrs = no_attrs();
-    attrs.state.name = index;
-    attrs.state.dtype = dtype;
-    attrs.state.shape = make_dims(rank, shape);
-    attrs.state.init = initializer.kind;
-    attrs.state.init_a = initializer.a;
-    attrs.state.init_b = initializer.b;
-    attrs.state.kind = SAMBA_KIND_BUFFER;
-    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_state, 0, NULL, &attrs));
+    return make_named(graph, "buffer", SAMBA_OP_state, name, dtype, rank, shape, initializer);
 }
 
 void samba_assign(samba_value buffer, samba_value value)

@@ -3,7 +3,7 @@
 
 It is a wrapper subclass: torch sees shape, dtype, strides and autograd; the values are another torch tensor, `_held`, or nothing. Outside
 tracing operations run on what is held, below torch's autograd, so that `backward` works as ever. While tracing, `__torch_function__`
-offers each torch function whole to `functional`, and `__torch_dispatch__` what torch breaks into ATen operators.
+offers each torch function whole to the tracer, and `__torch_dispatch__` what torch breaks into ATen operators.
 """
 import torch
 

@@ -2,7 +2,7 @@
 """Tracing: a model's forward pass, run once on tensors without values, becomes a graph of the C library.
 
 While a tracer is at work, torch hands every function of a SambaTensor to `function`, whole (torch.nn.functional.layer_norm), and what no
-rule takes whole comes back in ATen's parts to `aten`. Rules stand in `functional`; they call the C library, which alone knows shapes,
+rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; they call the C library, which alone knows shapes,
 dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
 import contextlib
 import os
