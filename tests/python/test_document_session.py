@@ -339,3 +339,17 @@ def test_atexit_register(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
     assert done.stdout.split("\n")[:2] == ["before", "the end"]
+
+
+def test_optimizers(tmp_path):
+    model = samba.from_torch_model_(torch.nn.Linear(4, 3))
+    model.bias.requires_grad_(False)
+    inputs = (samba.randn(5, 4, name="x"),)
+    with pytest.raises(NotImplementedError, match="optimizer RMSprop"):
+        samba.session.compile(model, inputs, torch.optim.RMSprop(model.parameters()), output_folder=str(tmp_path))
+    optims = [samba.optim.SGD([model.bias], lr=9.0), samba.optim.SGD([model.weight], lr=0.1)]  # the first trains nothing
+    pef = samba.session.compile(model, inputs, optims, output_folder=str(tmp_path))
+    outputs = utils.trace_graph(model, inputs, optims, pef=pef)
+    samba.session.run(inputs, outputs)
+    torch.testing.assert_close(model.weight.sn_data, model.weight.torch() - 0.1 * model.weight.sn_grad)
+    assert torch.equal(model.bias.sn_data, model.bias.torch())

@@ -38,7 +38,11 @@ def small(tmp_path):
     return pef, model, inputs
 
 
-def resident():
+def resident_after(work, count):
+    """Bytes of memory the process has after doing it so often."""
+    for _ in range(count):
+        work()
+    gc.collect()
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -46,29 +50,23 @@ def resident():
 def test_memory_stays_flat(small):
     pef, model, inputs = small
 
-    def steps(count):
-        for _ in range(count):
-            samba.session.run((samba.from_torch_tensor(torch.randn(4, 64), "x"), inputs[1]), model.output_tensors, hyperparam_dict={"lr": 0.01})
-        gc.collect()
-        return resident()
+    def step():
+        samba.session.run((samba.from_torch_tensor(torch.randn(4, 64), "x"), inputs[1]), model.output_tensors, hyperparam_dict={"lr": 0.01})
 
-    before = steps(2000)
-    assert steps(10000) - before < 1 << 20
+    before = resident_after(step, 2000)
+    assert resident_after(step, 10000) - before < 1 << 20
 
 
 def test_sessions_and_tracers_end(small):
     pef, model, inputs = small
 
-    def rounds(count):
-        for _ in range(count):
-            session = Session(pef)
-            session.run([], [])
-            samba.session._trace(model, inputs, [0], "again")
-        gc.collect()
-        return resident()
+    def again():
+        session = Session(pef)
+        session.run([], [])
+        samba.session._trace(model, inputs, [0], "again")
 
-    before = rounds(30)
-    assert rounds(100) - before < 4 << 20
+    before = resident_after(again, 30)
+    assert resident_after(again, 100) - before < 4 << 20
 
 
 def test_collector_in_any_order(small):

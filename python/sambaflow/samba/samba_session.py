@@ -124,7 +124,7 @@ class SambaSession:
 
     def use_static_functional(self):
         """Whether operators build a graph instead of computing."""
-        return _state.tracer is not None
+        return self.tracing
 
     def _trace(self, model, inputs, loss_indices, name):
         tracer = Tracer(name or type(model).__name__, [(path, module) for path, module in model.named_modules()])
@@ -164,7 +164,7 @@ class SambaSession:
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         if not inference:
-            groups, words = _optimizers(tracer, _listed(optimizers))
+            groups, _kept = _optimizers(tracer, _listed(optimizers))
             options.optimizers, options.optimizer_count = groups, len(groups)
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
@@ -230,8 +230,12 @@ class SambaSession:
             grad_of_outputs=None, graph_name=None):  # fmt: skip
         """Runs sections of the PEF; returns the outputs that were asked for."""
         device = self.loaded()
+        if data_parallel or reduce_on_rdu:
+            raise errors.UnsupportedError("run: data_parallel needs several replicas, which this version cannot start: leave it out")
+        if graph_name is not None or run_until_call_id is not None or run_from_call_id is not None:
+            raise errors.UnsupportedError("run: graph_name, run_until_call_id and run_from_call_id are not supported by this version")
         if grad_of_outputs is not None:
-            for name, grad in zip(self._outputs(), _listed(grad_of_outputs)):
+            for name, grad in zip(device.names("output"), _listed(grad_of_outputs)):
                 self.device_set(name + ".grad", grad)
         kept, results, outputs = [], [], []
         inputs = [self._view(_name_of(x, "input"), to_torch(x), kept) for x in _listed(input_tensors)]
@@ -242,10 +246,6 @@ class SambaSession:
             outputs.append(self._view(name, held, kept))
             results.append(from_output(held, name))
         hyperparameters = _hyperparameters(device, hyperparam_dict) if hyperparam_dict else None
-        if data_parallel or reduce_on_rdu:
-            raise errors.UnsupportedError("run: data_parallel needs several replicas, which this version cannot start: leave it out")
-        if graph_name is not None or run_until_call_id is not None or run_from_call_id is not None:
-            raise errors.UnsupportedError("run: graph_name, run_until_call_id and run_from_call_id are not supported by this version")
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
                 device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
@@ -260,9 +260,6 @@ class SambaSession:
             return port.view(held.data_ptr())
         kept.append(host_tensor(held, name, self._device.context))
         return kept[-1].c
-
-    def _outputs(self):
-        return [name for name in self.loaded().names("output")]
 
     # ---- host and device ----
 
@@ -295,9 +292,9 @@ class SambaSession:
 
     def to_cpu(self, model, optims=None, inplace=False):
         """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
-        for tensor in (*model.parameters(), *model.buffers()):
-            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
-                tensor.cpu(inplace)
+        for tensor in self._on_device(model.parameters()):
+            tensor.cpu(inplace)
+        self.sync_buffers_to_cpu(model, inplace)
         for state, key, name in self._optimizer_state(optims):
             held = to_torch(state.get(key))
             fresh = self.device_get(name)
@@ -309,12 +306,16 @@ class SambaSession:
 
     def to_rdu(self, model, optims=None):
         """Copies parameters, buffers and the optimizers' state from the host to the device."""
-        for tensor in (*model.parameters(), *model.buffers()):
-            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
-                self.device_set(tensor.sn_name, tensor)
+        for tensor in self._on_device(model.parameters()):
+            self.device_set(tensor.sn_name, tensor)
+        self.sync_buffers_to_rdu(model)
         for state, key, name in self._optimizer_state(optims):
             if key in state:
                 self.device_set(name, state[key])
+
+    def _on_device(self, tensors):
+        """Those that the device has."""
+        return [x for x in tensors if isinstance(x, SambaTensor) and self.has(x.sn_name)]
 
     def _optimizer_state(self, optims):
         """(state of a parameter, its key, the device's name) of every state tensor that the device has."""
@@ -328,15 +329,13 @@ class SambaSession:
 
     def sync_buffers_to_cpu(self, model, inplace=False):
         """Copies the model's buffers from the device to the host."""
-        for tensor in model.buffers():
-            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
-                tensor.cpu(inplace)
+        for tensor in self._on_device(model.buffers()):
+            tensor.cpu(inplace)
 
     def sync_buffers_to_rdu(self, model):
         """Copies the model's buffers from the host to the device."""
-        for tensor in model.buffers():
-            if isinstance(tensor, SambaTensor) and self.has(tensor.sn_name):
-                self.device_set(tensor.sn_name, tensor)
+        for tensor in self._on_device(model.buffers()):
+            self.device_set(tensor.sn_name, tensor)
 
     def update_tensor(self, name, tensor):
         """Gives a traced tensor new values, on the device too; None forgets it."""
@@ -433,14 +432,19 @@ def _hyperparameters(device, given):
 
 
 def _optimizers(tracer, optimizers):
-    """samba_optimizer structs, one a parameter group."""
+    """samba_optimizer structs, one a parameter group that trains something; and what they point into."""
     names = {identity: name for identity, (name, _, _) in tracer.names.items()}
     made, kept = [], []
     for optimizer in optimizers:
+        if not isinstance(optimizer, (torch.optim.SGD, torch.optim.AdamW)):
+            raise errors.UnsupportedError(f"compile: optimizer {type(optimizer).__name__}: expected samba.optim.SGD or AdamW, or torch's")
         for group in optimizer.param_groups:
             adam = isinstance(optimizer, torch.optim.AdamW)
+            trained = [names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad]
+            if not trained:  # none would mean every parameter
+                continue
             its = ffi.new("samba_optimizer *", (lib.samba_adamw if adam else lib.samba_sgd)(group["lr"]))
-            words, its.parameter_count, alive = array_of([names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad])
+            words, its.parameter_count, alive = array_of(trained)
             its.parameters = ffi.cast("char *const *", words)
             its.weight_decay = group["weight_decay"]
             if adam:
@@ -450,8 +454,4 @@ def _optimizers(tracer, optimizers):
             its.max_grad_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
             kept.append((words, alive))
             made.append(its[0])
-    array = ffi.new("samba_optimizer[]", made)
-
-    return array, kept
-
-
+    return ffi.new("samba_optimizer[]", made), kept

@@ -21,22 +21,22 @@ def _reflected(call, *functions):
         return t.wrap(call(t.operand(other, input), t.value(input)))
 
 
-@rule(torch.add, T.add, T.__add__, T.__radd__, aten.add)
-def add(t, input, other, *, alpha=1):
-    like = input if isinstance(input, torch.Tensor) else other
-    a, b = t.operand(input, like), t.operand(other, like)
-    if alpha != 1:
-        b = lib.samba_mul(b, t.number(alpha, other if isinstance(other, torch.Tensor) else like))
-    return t.wrap(lib.samba_add(a, b))
+def _sum(call, *functions):
+    """A sum or difference whose second operand may be scaled."""
+
+    @rule(*functions)
+    def traced(t, input, other, *, alpha=1):
+        like = input if isinstance(input, torch.Tensor) else other
+        a, b = t.operand(input, like), t.operand(other, like)
+        if alpha != 1:
+            b = lib.samba_mul(b, t.number(alpha, other if isinstance(other, torch.Tensor) else like))
+        return t.wrap(call(a, b))
+
+    return traced
 
 
-@rule(torch.sub, T.sub, T.__sub__, torch.subtract, aten.sub)
-def sub(t, input, other, *, alpha=1):
-    like = input if isinstance(input, torch.Tensor) else other
-    a, b = t.operand(input, like), t.operand(other, like)
-    if alpha != 1:
-        b = lib.samba_mul(b, t.number(alpha, other if isinstance(other, torch.Tensor) else like))
-    return t.wrap(lib.samba_sub(a, b))
+add = _sum(lib.samba_add, torch.add, T.add, T.__add__, T.__radd__, aten.add)
+sub = _sum(lib.samba_sub, torch.sub, T.sub, T.__sub__, torch.subtract, aten.sub)
 
 
 @rule(torch.rsub, T.__rsub__, aten.rsub)
@@ -58,12 +58,14 @@ _reflected(lib.samba_pow, T.__rpow__)
 _reflected(lib.samba_div, T.__rtruediv__, T.__rdiv__)
 
 
+_quotient = binary(lib.samba_div)
+
+
 @rule(torch.div, torch.true_divide, torch.divide, T.div, T.__truediv__, T.__div__, aten.div)
 def div(t, input, other, *, rounding_mode=None):
     if rounding_mode is not None:
         unsupported(t, f"div with rounding_mode={rounding_mode!r} cannot be traced yet: round the quotient before tracing")
-    like = input if isinstance(input, torch.Tensor) else other
-    return t.wrap(lib.samba_div(t.operand(input, like), t.operand(other, like)))
+    return _quotient(t, input, other)
 
 
 def _unary(call, *functions):
