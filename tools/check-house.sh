@@ -11,6 +11,7 @@ declare -A allowed=(
     [base]="" [tensor]="base" [kernels]="base tensor" [pef]="base tensor kernels" [data]="base tensor"
     [runtime]="base tensor kernels pef data" [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
     [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff kernels pef"
+    [function]="base tensor graph ops autodiff kernels pef runtime compiler"
     [app]="base tensor graph ops autodiff kernels pef data runtime compiler" [cli]="base tensor graph kernels pef data runtime app"
 )
 for folder in "${!allowed[@]}"; do

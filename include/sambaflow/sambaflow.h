@@ -9,6 +9,7 @@
 #include <sambaflow/compile.h>
 #include <sambaflow/context.h>
 #include <sambaflow/data.h>
+#include <sambaflow/function.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>

@@ -3,10 +3,13 @@
  * The reverse pass: nodes are visited from the last to the first, each once, when all its users have contributed. What a node owes
  * its inputs is its operator's vjp column; contributions add up. Only nodes on a road from a parameter to a loss are visited.
  *
- * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing. */
+ * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing.
+ *
+ * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of their own:
+ * all of it is phase FWD, so hash-consing shares with the forward formulas what the gradients repeat. */
 #include "autodiff/autodiff.h"
 
-#include <sambaflow/session.h>
+#include <sambaflow/function.h>
 #include <string.h>
 
 typedef struct reverse {
@@ -168,25 +171,155 @@ static samba_status differentiate(reverse *r, int steps)
     return deliver(r, steps);
 }
 
+/* ---- gradients as a graph ---- */
+
+static samba_status want_inputs(reverse *r, int count, const char *const *inputs)
+{
+    samba_graph *g = r->graph;
+    for (int64_t i = 0; i < r->count; i++) {
+        r->gradient[i] = SAMBA_NONE;
+        r->wanted[i] = false;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!samba_graph_has_input(g, inputs[i]))
+            return samba_fail(g->context, SAMBA_ERROR_NAME, "gradient: graph '%s' has no input \"%.128s\"", g->name, inputs[i] ? inputs[i] : "(null)");
+        samba_ref leaf = samba_graph_leaf(g, inputs[i]);
+        if (!floating(g, leaf))
+            return samba_fail(g->context, SAMBA_ERROR_DTYPE, "gradient: input \"%.128s\" is %s: only floating-point inputs have gradients", inputs[i],
+                              samba_dtype_name((samba_dtype)samba_node_at(g, leaf)->dtype));
+        if (r->wanted[leaf])
+            return samba_fail(g->context, SAMBA_ERROR_NAME, "gradient: input \"%.128s\" was named twice", inputs[i]);
+        r->wanted[leaf] = true;
+    }
+    for (int64_t i = 0; i < r->count; i++)
+        for (int j = 0; j < samba_node_at(g, (samba_ref)i)->arity; j++)
+            r->wanted[i] = r->wanted[i] || r->wanted[samba_node_at(g, (samba_ref)i)->inputs[j]];
+    return SAMBA_OK;
+}
+
+/* "<name>.grad", interned */
+static uint32_t gradient_name(samba_graph *g, const char *name)
+{
+    samba_text text;
+    samba_text_init(&text, g->context);
+    samba_text_add(&text, "%s.grad", name);
+    uint32_t index = text.status == SAMBA_OK ? samba_graph_intern(g, text.data) : 0;
+    if (text.status != SAMBA_OK)
+        g->status = text.status;
+    samba_text_clear(&text);
+    return index;
+}
+
+/* Each floating-point output's gradient is an input. */
+static samba_status seed_from_inputs(reverse *r)
+{
+    samba_graph *g = r->graph;
+    bool any = false;
+    for (int64_t i = 0; i < g->sink_count; i++) {
+        samba_sink sink = g->sinks[i];
+        if (sink.kind == SAMBA_SINK_ASSIGN || !floating(g, sink.value))
+            continue;
+        samba_node node = *samba_node_at(g, sink.value);
+        samba_attrs attrs = {0};
+        attrs.leaf.name = gradient_name(g, samba_graph_name_at(g, sink.name));
+        attrs.leaf.dtype = node.dtype;
+        attrs.leaf.shape.count = node.rank;
+        memcpy(attrs.leaf.shape.at, node.shape, sizeof(int64_t) * node.rank);
+        SAMBA_TRY(g->status);
+        samba_ref start = samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), *total = &r->gradient[sink.value];
+        SAMBA_TRY(g->status);
+        *total = *total == SAMBA_NONE ? start : samba_emit2(g, SAMBA_OP_add, *total, start);
+        SAMBA_TRY(g->status);
+        any = true;
+    }
+    return any ? SAMBA_OK
+               : samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "gradient: graph '%s' has no floating-point output to start from", g->name);
+}
+
+static samba_status name_gradients(reverse *r, int count, const char *const *inputs)
+{
+    samba_graph *g = r->graph;
+    g->sink_count = 0;
+    for (int i = 0; i < count; i++) {
+        samba_ref leaf = samba_graph_leaf(g, inputs[i]), value = r->gradient[leaf];
+        if (value == SAMBA_NONE) {
+            samba_node node = *samba_node_at(g, leaf);
+            samba_attrs zero = {0};
+            zero.constant.dtype = node.dtype;
+            zero.constant.shape = node.attrs->leaf.shape;
+            value = samba_emit(g, SAMBA_OP_constant, 0, NULL, &zero);
+        }
+        samba_graph_sink(g, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, gradient_name(g, inputs[i]), SAMBA_NONE, value});
+    }
+    return g->status;
+}
+
+static samba_status gradients_of(reverse *r, int count, const char *const *inputs)
+{
+    SAMBA_TRY(want_inputs(r, count, inputs));
+    SAMBA_TRY(seed_from_inputs(r));
+    for (int64_t i = r->count - 1; i >= 0; i--)
+        if (r->wanted[i] && r->gradient[i] != SAMBA_NONE)
+            SAMBA_TRY(visit(r, (samba_ref)i));
+    return name_gradients(r, count, inputs);
+}
+
+/* ---- both ---- */
+
+/* A copy of `in` to be extended, with room for what the pass knows of its nodes. */
+static samba_status begin(reverse *r, samba_arena *arena, const samba_graph *in)
+{
+    SAMBA_TRY(samba_graph_rewrite(in, NULL, NULL, &r->graph));
+    r->count = r->graph->node_count;
+    samba_arena_init(arena, r->graph->context);
+    r->wanted = samba_arena_alloc(arena, sizeof(bool) * (size_t)(r->count + 1));
+    r->gradient = samba_arena_alloc(arena, sizeof(samba_ref) * (size_t)(r->count + 1));
+    return r->wanted && r->gradient ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
 samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
 {
+    reverse r = {.graph = NULL};
+    samba_arena arena = {.blocks = NULL};
     *out = NULL;
-    samba_graph *g = NULL;
-    SAMBA_TRY(samba_graph_rewrite(in, NULL, NULL, &g));
-    reverse r = {.graph = g, .count = g->node_count};
-    samba_arena arena;
-    samba_arena_init(&arena, g->context);
-    r.wanted = samba_arena_alloc(&arena, sizeof(bool) * (size_t)(r.count + 1));
-    r.gradient = samba_arena_alloc(&arena, sizeof(samba_ref) * (size_t)(r.count + 1));
-    samba_status status = r.wanted && r.gradient ? differentiate(&r, steps) : SAMBA_ERROR_MEMORY;
+    samba_status status = begin(&r, &arena, in);
+    if (status == SAMBA_OK)
+        status = differentiate(&r, steps);
     samba_arena_free(&arena);
     if (status != SAMBA_OK) {
-        samba_graph_free(g);
+        samba_graph_free(r.graph);
         return status;
     }
-    g->scope = 0;
-    *out = g;
+    r.graph->scope = 0;
+    *out = r.graph;
     return SAMBA_OK;
+}
+
+samba_status samba_graph_gradient(const samba_graph *graph, int count, const char *const *inputs, samba_graph **gradient)
+{
+    *gradient = NULL;
+    if (!graph)
+        return SAMBA_ERROR_ARGUMENT;
+    SAMBA_TRY(samba_graph_status(graph));
+    if (count < 1 || !inputs)
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "gradient: expected the names of 1 or more inputs, given %d%s", count,
+                          inputs ? "" : " and NULL for them");
+    reverse r = {.graph = NULL};
+    samba_arena arena = {.blocks = NULL};
+    samba_status status = begin(&r, &arena, graph);
+    if (status == SAMBA_OK)
+        status = gradients_of(&r, count, inputs);
+    if (status == SAMBA_OK)
+        status = samba_graph_prune(r.graph, gradient);
+    samba_arena_free(&arena);
+    samba_graph_free(r.graph);
+    return status;
+}
+
+bool samba_graph_has_input(const samba_graph *graph, const char *name)
+{
+    samba_ref leaf = graph && name ? samba_graph_leaf(graph, name) : SAMBA_NONE;
+    return leaf != SAMBA_NONE && samba_node_at(graph, leaf)->op == SAMBA_OP_input;
 }
 
 samba_ref samba_autodiff_gradient(const samba_graph *graph, samba_ref parameter)

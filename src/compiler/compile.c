@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * samba_compile: checks its options, runs the passes, checks the plan as the reader will, and writes the PEF and its log. Nothing is
- * written before everything else has succeeded. */
+ * written before everything else has succeeded. samba_compile_plan stops at the plan, which a function keeps. */
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -167,11 +167,57 @@ void samba_compiler_release(samba_compiler *c)
 samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
 {
     SAMBA_TRY(check_options(context, options));
-    samba_compiler c = {.context = context, .options = options};
+    samba_compiler c = {.context = context, .options = options, .train = !options->inference};
     c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";
     samba_arena_init(&c.arena, context);
     samba_plan_init(&c.plan, context);
     samba_status status = compile(&c, path, path_size);
     samba_compiler_release(&c);
+    return status;
+}
+
+/* One of the plan's arrays, which grew in context memory, to the plan's own. */
+static samba_status settle(samba_plan *plan, const void *items, size_t size, int64_t count, void *settled)
+{
+    void *copy = samba_arena_alloc(&plan->arena, size * (size_t)count);
+    if (!copy)
+        return SAMBA_ERROR_MEMORY;
+    if (count > 0)
+        memcpy(copy, items, size * (size_t)count);
+    memcpy(settled, &copy, sizeof copy);
+    return SAMBA_OK;
+}
+
+/* The plan leaves the compiler, which keeps the arrays to free them. */
+static samba_status take_plan(samba_compiler *c, samba_plan *plan)
+{
+    *plan = c->plan;
+    samba_arena_init(&c->plan.arena, c->context);
+    SAMBA_TRY(settle(plan, plan->buffers, sizeof *plan->buffers, plan->buffer_count, &plan->buffers));
+    SAMBA_TRY(settle(plan, plan->stages, sizeof *plan->stages, plan->stage_count, &plan->stages));
+    SAMBA_TRY(settle(plan, plan->sections, sizeof *plan->sections, plan->section_count, &plan->sections));
+    SAMBA_TRY(settle(plan, plan->tensors, sizeof *plan->tensors, plan->tensor_count, &plan->tensors));
+    SAMBA_TRY(settle(plan, plan->argins, sizeof *plan->argins, plan->argin_count, &plan->argins));
+    SAMBA_TRY(settle(plan, plan->constants, sizeof *plan->constants, plan->constant_count, &plan->constants));
+    return settle(plan, plan->calls, sizeof *plan->calls, plan->call_count, &plan->calls);
+}
+
+samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, samba_plan *plan)
+{
+    samba_compile_options options = samba_compile_defaults();
+    options.graph = (samba_graph *)graph; /* of options for reading: the pass copies it */
+    options.inference = true;
+    samba_compiler c = {.context = context, .options = &options, .name = graph->name, .train = train};
+    samba_arena_init(&c.arena, context);
+    samba_plan_init(&c.plan, context);
+    samba_plan_init(plan, context);
+    samba_status status = samba_run_passes(&c);
+    if (status == SAMBA_OK)
+        status = samba_plan_check(context, &c.plan);
+    if (status == SAMBA_OK)
+        status = take_plan(&c, plan);
+    samba_compiler_release(&c);
+    if (status != SAMBA_OK)
+        samba_plan_free(plan);
     return status;
 }

@@ -43,9 +43,9 @@ static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref
     const samba_compiler *compiler = rewriter->user;
     rewriter->out->recompute = false;
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    if (compiler->options->inference && node->op == SAMBA_OP_dropout)
+    if (!compiler->train && node->op == SAMBA_OP_dropout)
         return inputs[0];
-    if (compiler->options->inference && node->op == SAMBA_OP_attention && node->attrs->attention.dropout)
+    if (!compiler->train && node->op == SAMBA_OP_attention && node->attrs->attention.dropout)
         return without_dropout(rewriter->out, node, inputs);
     if (samba_ops[node->op].class_ == SAMBA_COMPOSITE)
         return samba_ops[node->op].expand(rewriter->out, node, inputs);

@@ -208,6 +208,8 @@ typedef struct samba_rewriter {
 } samba_rewriter;
 typedef samba_ref samba_rewrite_fn(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **out);
+/* A copy of what sinks need: of inputs too. */
+samba_status samba_graph_prune(const samba_graph *in, samba_graph **out);
 /* What a rewrite does with a node that it leaves alone: the same operator on `inputs`, names interned anew. */
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 

@@ -28,8 +28,8 @@ samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref ref, const samb
     return samba_emit(rewriter->out, (samba_op)node->op, node->arity, inputs, &attrs);
 }
 
-/* live[i] is 1 for what sinks reach, and for inputs. */
-static void mark_live(const samba_graph *graph, uint8_t *live)
+/* live[i] is 1 for what sinks reach and, where they are kept, for inputs. */
+static void mark_live(const samba_graph *graph, bool keep_inputs, uint8_t *live)
 {
     for (int64_t i = 0; i < graph->sink_count; i++) {
         live[graph->sinks[i].value] = 1;
@@ -38,7 +38,7 @@ static void mark_live(const samba_graph *graph, uint8_t *live)
     }
     for (int64_t i = graph->node_count - 1; i >= 0; i--) {
         const samba_node *node = &graph->nodes[i];
-        if (node->op == SAMBA_OP_input)
+        if (node->op == SAMBA_OP_input && keep_inputs)
             live[i] = 1;
         for (int k = 0; live[i] && k < node->arity; k++)
             live[node->inputs[k]] = 1;
@@ -89,7 +89,7 @@ static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewr
     return samba_graph_status(out);
 }
 
-samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **result)
+static samba_status rewrite_live(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, bool keep_inputs, samba_graph **result)
 {
     *result = NULL;
     SAMBA_TRY(samba_graph_status(in));
@@ -101,8 +101,8 @@ samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrit
     samba_status status = SAMBA_ERROR_MEMORY;
     if (map && live) {
         samba_rewriter rewriter = {.in = in, .out = out, .map = map, .user = user};
-        mark_live(in, live);
-        status = rewrite_all(&rewriter, rewrite ? rewrite : samba_rewrite_copy, live);
+        mark_live(in, keep_inputs, live);
+        status = rewrite_all(&rewriter, rewrite, live);
     }
     if (map)
         samba_free(in->context, map, count * sizeof(*map));
@@ -113,6 +113,16 @@ samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrit
     else
         samba_graph_free(out);
     return status;
+}
+
+samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **result)
+{
+    return rewrite_live(in, rewrite ? rewrite : samba_rewrite_copy, user, true, result);
+}
+
+samba_status samba_graph_prune(const samba_graph *in, samba_graph **result)
+{
+    return rewrite_live(in, samba_rewrite_copy, NULL, false, result);
 }
 
 samba_status samba_graph_copy(const samba_graph *graph, samba_graph **copy)

@@ -55,7 +55,7 @@ samba_status samba_hyper_start(samba_session *session)
 static samba_status fail_unknown(const samba_session *session, const char *name)
 {
     if (session->plan.argin_count == 0)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this PEF has none", name);
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this %s has none", name, session->source);
     samba_words words = {.used = 0};
     for (int32_t i = 0; i < session->plan.argin_count; i++) {
         session->candidates[2 * i] = session->plan.argins[i].name;

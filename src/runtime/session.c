@@ -94,13 +94,35 @@ static samba_status fill_memory(samba_session *session)
     return samba_weights_fill(session);
 }
 
-static samba_status start(samba_session *session, const char *path, const samba_session_options *options)
+static samba_status start(samba_session *session, const samba_session_options *options)
 {
-    SAMBA_TRY(samba_pef_read(session->context, path, &session->plan));
     SAMBA_TRY(make_room(session));
     SAMBA_TRY(open_device(session, options));
     SAMBA_TRY(fill_memory(session));
     return session->device->interface->build(session->device, &session->plan);
+}
+
+samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, const char *source, const samba_session_options *options,
+                                   samba_session **session)
+{
+    *session = NULL;
+    samba_session *fresh = samba_calloc(context, sizeof *fresh);
+    if (!fresh) {
+        samba_plan_free(plan);
+        return SAMBA_ERROR_MEMORY;
+    }
+    fresh->context = context;
+    fresh->seed = options->seed;
+    fresh->plan = *plan;
+    fresh->source = source;
+    samba_plan_init(plan, context);
+    samba_arena_init(&fresh->arena, context);
+    samba_status status = start(fresh, options);
+    if (status == SAMBA_OK)
+        *session = fresh;
+    else
+        samba_session_free(fresh);
+    return status;
 }
 
 samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *given,
@@ -112,19 +134,14 @@ samba_status samba_session_new(samba_context *context, const char *pef_path, con
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_session_new was given no path of a PEF");
     if (given)
         SAMBA_TRY(samba_options_take(context, "samba_session_new", given, sizeof options, &options));
-    samba_session *fresh = samba_calloc(context, sizeof *fresh);
-    if (!fresh)
-        return SAMBA_ERROR_MEMORY;
-    fresh->context = context;
-    fresh->seed = options.seed;
-    samba_plan_init(&fresh->plan, context);
-    samba_arena_init(&fresh->arena, context);
-    samba_status status = start(fresh, pef_path, &options);
-    if (status == SAMBA_OK)
-        *session = fresh;
-    else
-        samba_session_free(fresh);
-    return status;
+    samba_plan plan;
+    samba_plan_init(&plan, context);
+    samba_status status = samba_pef_read(context, pef_path, &plan);
+    if (status != SAMBA_OK) {
+        samba_plan_free(&plan);
+        return status;
+    }
+    return samba_session_of_plan(context, &plan, "PEF", &options, session);
 }
 
 void samba_session_free(samba_session *session)

@@ -48,12 +48,12 @@ static samba_status check_host(const samba_session *session, int32_t index, cons
     char expected[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
     if (samba_tensor_dtype(host) != (samba_dtype)tensor->dtype)
         return samba_fail(session->context, SAMBA_ERROR_DTYPE,
-                          "%s \"%.128s\" is %s in the PEF and %s was given: copy it into a tensor of %s", what, tensor->name,
-                          samba_dtype_name((samba_dtype)tensor->dtype), samba_dtype_name(samba_tensor_dtype(host)),
+                          "%s \"%.128s\" is %s in the %s and %s was given: copy it into a tensor of %s", what, tensor->name,
+                          samba_dtype_name((samba_dtype)tensor->dtype), session->source, samba_dtype_name(samba_tensor_dtype(host)),
                           samba_dtype_name((samba_dtype)tensor->dtype));
     if (!samba_shape_equal(tensor->rank, tensor->shape, samba_tensor_rank(host), samba_tensor_shape(host)))
-        return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the PEF and %s was given", what,
-                          tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected),
+        return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the %s and %s was given", what,
+                          tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected), session->source,
                           samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given));
     if (!samba_tensor_has_data(host) && samba_tensor_numel(host) > 0)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,

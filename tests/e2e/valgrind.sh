@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The demo's compile and first five training steps, and kernels over some random shapes, under valgrind: no invalid access, nothing
+# The demo's compile and first five training steps, graphs as functions, and kernels over some random shapes, under valgrind: no invalid access, nothing
 # uninitialised, nothing leaked.
 # Usage: tests/e2e/valgrind.sh BUILD_FOLDER SOURCE_FOLDER
 set -euo pipefail
@@ -15,4 +15,5 @@ fi
 valgrind="valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect"
 $valgrind "$build/examples/lenet" compile --batch-size 32 --output-folder "$folder" --pef-name lenet
 $valgrind "$build/examples/lenet" run --pef "$folder/lenet/lenet.pef" --data "$source/examples/data" --num-iterations 5
+OMP_NUM_THREADS=1 $valgrind "$build/tests/unit/test_function"
 $valgrind "$build/tests/unit/test_random_shapes" 10 $RANDOM bare
