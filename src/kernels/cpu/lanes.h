@@ -67,6 +67,50 @@ INLINE void store_part_f64(double *p, int n, doubles v)
 }
 #endif
 
+/* The first n lanes for any n, worked out once for many rows: none where n <= 0, whole vectors from all on. */
+#if defined(__AVX512F__)
+typedef __mmask16 span_f32;
+typedef __mmask8 span_f64;
+INLINE span_f32 span_of_f32(int64_t n) { return (span_f32)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
+INLINE span_f64 span_of_f64(int64_t n) { return (span_f64)(n >= 8 ? 0xff : n > 0 ? (1 << n) - 1 : 0); }
+INLINE floats load_span_f32(const float *p, span_f32 span) { return (floats)_mm512_maskz_loadu_ps(span, p); }
+INLINE doubles load_span_f64(const double *p, span_f64 span) { return (doubles)_mm512_maskz_loadu_pd(span, p); }
+INLINE void store_span_f32(float *p, span_f32 span, floats v)
+{
+    if (span)
+        _mm512_mask_storeu_ps(p, span, (__m512)v);
+}
+INLINE void store_span_f64(double *p, span_f64 span, doubles v)
+{
+    if (span)
+        _mm512_mask_storeu_pd(p, span, (__m512d)v);
+}
+#else
+typedef int64_t span_f32, span_f64;
+INLINE span_f32 span_of_f32(int64_t n) { return n; }
+INLINE span_f64 span_of_f64(int64_t n) { return n; }
+#define SPAN(x, T, VECTOR)                                                                                                   \
+    INLINE VECTOR load_span_##x(const T *p, int64_t n)                                                                       \
+    {                                                                                                                        \
+        VECTOR v = {0};                                                                                                      \
+        if (n >= (int64_t)(sizeof v / sizeof *p))                                                                            \
+            __builtin_memcpy(&v, p, sizeof v);                                                                               \
+        else if (n > 0)                                                                                                      \
+            v = load_part_##x(p, (int)n);                                                                                    \
+        return v;                                                                                                            \
+    }                                                                                                                        \
+    INLINE void store_span_##x(T *p, int64_t n, VECTOR v)                                                                    \
+    {                                                                                                                        \
+        if (n >= (int64_t)(sizeof v / sizeof *p))                                                                            \
+            __builtin_memcpy(p, &v, sizeof v);                                                                               \
+        else if (n > 0)                                                                                                      \
+            store_part_##x(p, (int)n, v);                                                                                    \
+    }
+SPAN(f32, float, floats)
+SPAN(f64, double, doubles)
+#undef SPAN
+#endif
+
 /* if_y where y beats x, if_x elsewhere: y is greater or NaN. */
 #if defined(__AVX512F__)
 INLINE floats beaten_f32(floats x, floats y, floats if_x, floats if_y)

@@ -93,7 +93,8 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
     bool widened = s->dtype != SAMBA_FLOAT32 && s->dtype != SAMBA_FLOAT64;
     void *value = scratch + s->value;
     int64_t *place = (int64_t *)(scratch + s->place);
-    for (int64_t plane = planes * thread / threads, end = planes * (thread + 1) / threads; plane < end; plane++) {
+    int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = widened ? 1 : end - begin;
+    for (int64_t plane = begin; plane < end; plane += at_once) {
         char *memory[3] = {NULL, NULL, NULL}, *data[3] = {NULL, NULL, NULL};
         for (int i = 0; i < s->operand_count; i++) {
             memory[i] = data[i] = s->memory[i] + plane * s->elements[i] * size;
@@ -102,8 +103,8 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
             if (widened && i < result)
                 widen(s, memory[i], (double *)data[i], s->elements[i]);
         }
-        (s->dtype == SAMBA_FLOAT32 ? s->kernels->pool_f32 : s->kernels->pool_f64)(&s->plan, data[0], data[1], data[result], value,
-            place);
+        (s->dtype == SAMBA_FLOAT32 ? s->kernels->pool_f32 : s->kernels->pool_f64)(&s->plan, at_once, data[0], data[1], data[result],
+            value, place);
         if (widened)
             narrow(s, (const double *)data[result], memory[result], s->elements[result]);
     }

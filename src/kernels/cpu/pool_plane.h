@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling of one plane, written once for float and for double: planes.c includes this with T (the type) and NAME(x) defined.
+ * Pooling of planes, written once for float and for double: planes.c includes this with T (the type) and NAME(x) defined.
  *
  * Work goes row by row of the result; for each place (ky, kx) of the window one loop runs over the columns whose element there is
  * inside the plane. The greatest element is the first one that no later one exceeds; NaN exceeds all (as in PyTorch). */
@@ -52,88 +52,119 @@ static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T 
     }
 }
 
-/* ---- windows of 2 x 2 side by side, the common case: a vector of windows at a time, nothing to keep ---- */
+/* ---- windows of 2 x 2 side by side, the common case: a vector of windows at a time, nothing to keep ----
+ * Two vectors of each of two rows make a vector of windows. They lie side by side in a row; where a row's windows fill half a vector
+ * or less they are of two rows of windows, one below the other. Planes that leave no row over are one tall plane. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(T)))
 
-/* n <= 0: nothing */
-INLINE VECTOR NAME(load_some)(const T *p, int64_t n)
+typedef struct NAME(windows) {
+    int64_t apart;                /* the second vector, from the first */
+    NAME(span) first, second, all; /* elements of the two, and windows */
+    INDICES even, odd;            /* from the two vectors to those of the windows' left and right elements */
+    INDICES low, high;            /* and back */
+} NAME(windows);
+
+/* n windows of a row; below: and those of the next row, w columns long */
+INLINE NAME(windows) NAME(windows_of)(int64_t n, int64_t w, bool below)
 {
-    VECTOR v = {0};
-    if (n >= NAME_LANES)
-        __builtin_memcpy(&v, p, sizeof v);
-    else if (n > 0)
-        v = NAME(load_part)(p, (int)n);
+    NAME(windows) v = {.apart = below ? 2 * w : NAME_LANES, .first = NAME(span_of)(2 * n),
+                       .second = NAME(span_of)(below ? 2 * n : 2 * n - NAME_LANES), .all = NAME(span_of)(below ? 2 * n : n)};
+    int half = below ? (int)n : NAME_LANES / 2;
+    UNROLL for (int i = 0; i < NAME_LANES; i++) {
+        v.even[i] = i < half ? 2 * i : NAME_LANES + 2 * (i - half);
+        v.odd[i] = v.even[i] + 1;
+        v.low[i] = i / 2 + i % 2 * NAME_LANES;
+        v.high[i] = v.low[i] + half;
+    }
     return v;
 }
-INLINE void NAME(store_some)(T *p, int64_t n, VECTOR v)
-{
-    if (n >= NAME_LANES)
-        __builtin_memcpy(p, &v, sizeof v);
-    else if (n > 0)
-        NAME(store_part)(p, (int)n, v);
-}
 
-/* Two neighbouring vectors are split into the elements at even and at odd places, or made of these. */
-INLINE void NAME(split)(VECTOR low, VECTOR high, VECTOR *even, VECTOR *odd)
+INLINE void NAME(forward_rows)(int64_t rows, int64_t x_step, int64_t y_step, int64_t w, const T *x, T *y, const NAME(windows) *v)
 {
-    INDICES evens, odds;
-    UNROLL for (int i = 0; i < NAME_LANES; i++) {
-        evens[i] = 2 * i;
-        odds[i] = 2 * i + 1;
-    }
-    *even = __builtin_shuffle(low, high, evens);
-    *odd = __builtin_shuffle(low, high, odds);
-}
-INLINE void NAME(join)(VECTOR even, VECTOR odd, VECTOR *low, VECTOR *high)
-{
-    INDICES lows, highs;
-    UNROLL for (int i = 0; i < NAME_LANES; i++) {
-        lows[i] = i / 2 + i % 2 * NAME_LANES;
-        highs[i] = lows[i] + NAME_LANES / 2;
-    }
-    *low = __builtin_shuffle(even, odd, lows);
-    *high = __builtin_shuffle(even, odd, highs);
-}
-
-static void NAME(max_forward_2x2)(const samba_pool *p, const T *x, T *y)
-{
-    for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
-        const T *upper = x + 2 * oi * p->w, *lower = upper + p->w;
-        for (int64_t oj = 0; oj < p->ow; oj += NAME_LANES) {
-            int64_t n = p->ow - oj, more = 2 * n - NAME_LANES;
-            VECTOR a = NAME(load_some)(upper + 2 * oj, 2 * n), b = NAME(load_some)(upper + 2 * oj + NAME_LANES, more);
-            VECTOR c = NAME(load_some)(lower + 2 * oj, 2 * n), d = NAME(load_some)(lower + 2 * oj + NAME_LANES, more);
-            NAME(split)(NAME(beaten)(a, c, a, c), NAME(beaten)(b, d, b, d), &a, &b);
-            NAME(store_some)(y + oj, n, NAME(beaten)(a, b, a, b));
-        }
+    for (int64_t row = 0; row < rows; row++, x += x_step, y += y_step) {
+        VECTOR a = NAME(load_span)(x, v->first), b = NAME(load_span)(x + v->apart, v->second);
+        VECTOR c = NAME(load_span)(x + w, v->first), d = NAME(load_span)(x + w + v->apart, v->second);
+        VECTOR left = NAME(beaten)(a, c, a, c), right = NAME(beaten)(b, d, b, d);
+        a = __builtin_shuffle(left, right, v->even);
+        b = __builtin_shuffle(left, right, v->odd);
+        NAME(store_span)(y, v->all, NAME(beaten)(a, b, a, b));
     }
 }
 
-static void NAME(max_gradient_2x2)(const samba_pool *p, const T *x, const T *dy, T *dx)
+/* dx may be x. The next rows are loaded before these are stored: a load waits for a store of a part of a vector that it overlaps, be
+ * it by lanes that were not stored. */
+INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, int64_t w, const T *x, const T *dy, T *dx,
+                                const NAME(windows) *v)
 {
-    int64_t w = p->w;
     const VECTOR zero = {0};
-    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        const T *upper = x + 2 * oi * w, *lower = upper + w;
-        T *dx_upper = dx + 2 * oi * w, *dx_lower = dx_upper + w;
-        for (int64_t oj = 0; oj < p->ow; oj += NAME_LANES) {
-            int64_t n = p->ow - oj, more = 2 * n - NAME_LANES, at = 2 * oj;
-            VECTOR a, b, c, d, low, high, g = NAME(load_some)(dy + oj, n);
-            NAME(split)(NAME(load_some)(upper + at, 2 * n), NAME(load_some)(upper + at + NAME_LANES, more), &a, &b);
-            NAME(split)(NAME(load_some)(lower + at, 2 * n), NAME(load_some)(lower + at + NAME_LANES, more), &c, &d);
-            VECTOR top = NAME(beaten)(a, b, a, b), bottom = NAME(beaten)(c, d, c, d);
-            VECTOR above = NAME(beaten)(top, bottom, g, zero), below = NAME(beaten)(top, bottom, zero, g);
-            NAME(join)(NAME(beaten)(a, b, above, zero), NAME(beaten)(a, b, zero, above), &low, &high);
-            NAME(store_some)(dx_upper + at, 2 * n, low);
-            NAME(store_some)(dx_upper + at + NAME_LANES, more, high);
-            NAME(join)(NAME(beaten)(c, d, below, zero), NAME(beaten)(c, d, zero, below), &low, &high);
-            NAME(store_some)(dx_lower + at, 2 * n, low);
-            NAME(store_some)(dx_lower + at + NAME_LANES, more, high);
-        }
-        for (int64_t j = 2 * p->ow; j < w; j++)
-            dx_upper[j] = dx_lower[j] = 0;
+    VECTOR p = NAME(load_span)(x, v->first), q = NAME(load_span)(x + v->apart, v->second);
+    VECTOR r = NAME(load_span)(x + w, v->first), s = NAME(load_span)(x + w + v->apart, v->second);
+    for (int64_t row = 0; row < rows; row++, dy += y_step, dx += x_step) {
+        VECTOR g = NAME(load_span)(dy, v->all);
+        VECTOR a = __builtin_shuffle(p, q, v->even), b = __builtin_shuffle(p, q, v->odd);
+        VECTOR c = __builtin_shuffle(r, s, v->even), d = __builtin_shuffle(r, s, v->odd);
+        x += row + 1 < rows ? x_step : 0;
+        p = NAME(load_span)(x, v->first), q = NAME(load_span)(x + v->apart, v->second);
+        r = NAME(load_span)(x + w, v->first), s = NAME(load_span)(x + w + v->apart, v->second);
+        VECTOR top = NAME(beaten)(a, b, a, b), bottom = NAME(beaten)(c, d, c, d);
+        VECTOR above = NAME(beaten)(top, bottom, g, zero), below = NAME(beaten)(top, bottom, zero, g);
+        VECTOR left = NAME(beaten)(a, b, above, zero), right = NAME(beaten)(a, b, zero, above);
+        NAME(store_span)(dx, v->first, __builtin_shuffle(left, right, v->low));
+        NAME(store_span)(dx + v->apart, v->second, __builtin_shuffle(left, right, v->high));
+        left = NAME(beaten)(c, d, below, zero), right = NAME(beaten)(c, d, zero, below);
+        NAME(store_span)(dx + w, v->first, __builtin_shuffle(left, right, v->low));
+        NAME(store_span)(dx + w + v->apart, v->second, __builtin_shuffle(left, right, v->high));
     }
-    memset(dx + 2 * p->oh * w, 0, (size_t)((p->h - 2 * p->oh) * w) * sizeof *dx);
+}
+
+/* Two rows of windows in a vector need its elements shuffled as the plane is wide, which takes one instruction or very many. */
+#define NAME_BELOW(ow) (VECTOR_BYTES == 64 && 2 * (ow) <= NAME_LANES)
+
+static void NAME(max_forward_2x2)(const samba_pool *p, int64_t rows, const T *x, T *y)
+{
+    int64_t w = p->w, ow = p->ow, done = 0;
+    if (NAME_BELOW(ow)) {
+        NAME(windows) v = NAME(windows_of)(ow, w, true);
+        done = rows / 2 * 2;
+        NAME(forward_rows)(rows / 2, 4 * w, 2 * ow, w, x, y, &v);
+    }
+    for (int64_t oj = 0; oj < ow && done < rows; oj += NAME_LANES) {
+        NAME(windows) v = NAME(windows_of)(ow - oj, w, false);
+        NAME(forward_rows)(rows - done, 2 * w, ow, w, x + 2 * done * w + 2 * oj, y + done * ow + oj, &v);
+    }
+}
+
+static void NAME(max_gradient_2x2)(const samba_pool *p, int64_t rows, const T *x, const T *dy, T *dx)
+{
+    int64_t w = p->w, ow = p->ow, done = 0;
+    if (NAME_BELOW(ow)) {
+        NAME(windows) v = NAME(windows_of)(ow, w, true);
+        done = rows / 2 * 2;
+        NAME(gradient_rows)(rows / 2, 4 * w, 2 * ow, w, x, dy, dx, &v);
+    }
+    for (int64_t oj = 0; oj < ow && done < rows; oj += NAME_LANES) {
+        NAME(windows) v = NAME(windows_of)(ow - oj, w, false);
+        int64_t at = 2 * done * w + 2 * oj;
+        NAME(gradient_rows)(rows - done, 2 * w, ow, w, x + at, dy + done * ow + oj, dx + at, &v);
+    }
+    for (int64_t row = 0; row < 2 * rows && 2 * ow < w; row++)
+        memset(dx + row * w + 2 * ow, 0, (size_t)(w - 2 * ow) * sizeof *dx);
+}
+
+static void NAME(max_2x2)(const samba_pool *p, int64_t planes, const T *first, const T *second, T *result)
+{
+    bool tall = 2 * p->oh == p->h; /* planes follow each other without rows left over */
+    int64_t rows = tall ? planes * p->oh : p->oh, outside = p->h * p->w, pooled = p->oh * p->ow;
+    for (int64_t plane = 0; plane < (tall ? 1 : planes); plane++) {
+        if (p->gradient) {
+            T *dx = result + plane * outside;
+            NAME(max_gradient_2x2)(p, rows, first + plane * outside, second + plane * pooled, dx);
+            if (!tall)
+                memset(dx + 2 * p->oh * p->w, 0, (size_t)((p->h - 2 * p->oh) * p->w) * sizeof *dx);
+        } else {
+            NAME(max_forward_2x2)(p, rows, first + plane * outside, result + plane * pooled);
+        }
+    }
 }
 
 static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y)
@@ -176,21 +207,27 @@ static void NAME(average_gradient)(const samba_pool_plan *plan, const T *dy, T *
     }
 }
 
-void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, const void *first, const void *second, void *result,
+void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
                                       void *value, int64_t *place)
 {
     const samba_pool *p = &plan->pool;
-    if (p->average && p->gradient)
-        NAME(average_gradient)(plan, first, result, value);
-    else if (p->average)
-        NAME(average_forward)(plan, first, result);
-    else if (p->gradient && is_2x2(p))
-        NAME(max_gradient_2x2)(p, first, second, result);
-    else if (p->gradient)
-        NAME(max_gradient)(plan, first, second, result, value, place);
-    else if (is_2x2(p))
-        NAME(max_forward_2x2)(p, first, result);
-    else
-        NAME(max_forward)(plan, first, result);
+    if (!p->average && is_2x2(p)) {
+        NAME(max_2x2)(p, planes, first, second, result);
+        return;
+    }
+    int64_t outside = p->h * p->w, pooled = p->oh * p->ow;
+    const T *x = first, *dy = p->average ? first : second;
+    T *to = result;
+    for (int64_t plane = 0; plane < planes; plane++, x += outside, dy += pooled, to += p->gradient ? outside : pooled) {
+        if (p->average && p->gradient)
+            NAME(average_gradient)(plan, dy, to, value);
+        else if (p->average)
+            NAME(average_forward)(plan, x, to);
+        else if (p->gradient)
+            NAME(max_gradient)(plan, x, dy, to, value, place);
+        else
+            NAME(max_forward)(plan, x, to);
+    }
 }
 #undef NAME_LANES
+#undef NAME_BELOW
