@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the C source of sambaflow._core, cffi's API mode over the public headers alone: no name of the library is declared twice.
+"""Writes the C source of sambaflow._core, cffi's API mode over the public headers and extension.h: no name is declared twice.
 
 Usage: make_core.py OUTPUT_C HEADER...
 
@@ -9,12 +9,6 @@ import re
 import sys
 
 import cffi
-
-# What the library calls back. cffi makes a C function of each, which finds the Python function by its user pointer or handle.
-CALLBACKS = """
-extern "Python" void sambaflow_release(void *owner);
-"""
-
 
 def declarations(text):
     """A header's declarations as cffi.FFI.cdef takes them."""
@@ -34,8 +28,7 @@ def main():
     for header in headers:
         with open(header, encoding="utf-8") as file:
             builder.cdef(declarations(file.read()))
-    builder.cdef(CALLBACKS)
-    builder.set_source("sambaflow._core", "#include <sambaflow/sambaflow.h>\n", py_limited_api=True)
+    builder.set_source("sambaflow._core", '#include "extension.h"\n', py_limited_api=True)
     builder.emit_c_code(output)
 
 

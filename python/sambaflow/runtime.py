@@ -8,11 +8,13 @@ StateError. Memory is shared, not copied: a Tensor over a NumPy array or a torch
 >>> Tensor.zeros("x", "float32", (2, 2)).tolist()
 [[0.0, 0.0], [0.0, 0.0]]
 """
+import os
 import threading
 import warnings
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError, raise_status
+from sambaflow.words import array_of, encoded, message, path_of, text
 
 DTYPE_NAMES = tuple(ffi.string(lib.samba_dtype_name(i)).decode() for i in range(lib.SAMBA_DTYPE_COUNT))
 DTYPES = {name: i for i, name in enumerate(DTYPE_NAMES)}
@@ -29,31 +31,22 @@ _FORMATS = {  # struct's letters, as memoryview knows them
 _FROM_FORMAT = {letter: name for name, letter in _FORMATS.items()} | {"l": "int64"}
 
 
-def text(chars):
-    """A C string as str; None for NULL."""
-    return None if chars == ffi.NULL else ffi.string(chars).decode()
-
-
-def array_of(words):
-    """(char *[] , count) of Python strings, or (NULL, 0); keep the first alive while C reads it."""
-    if not words:
-        return ffi.NULL, 0, ()
-    kept = [ffi.new("char[]", word.encode()) for word in words]
-    return ffi.new("char *[]", kept), len(kept), kept
-
-
 class _Holders:
-    """Counts who needs a context; the last one frees it. Python's collector ends objects of a cycle in any order, so no object may
-    rely on another to end later."""
+    """Counts who needs a context besides the first; the last one frees it. Python's collector ends objects of a cycle in any order, so no
+    object may rely on another to end later. A list counts, because threads may append and pop at once."""
 
-    __slots__ = ("pointer", "count")
+    __slots__ = ("pointer", "others")
 
     def __init__(self, pointer):
-        self.pointer, self.count = pointer, 1
+        self.pointer, self.others = pointer, []
+
+    def hold(self):
+        self.others.append(None)
 
     def released(self, free=lib.samba_context_free):
-        self.count -= 1
-        if self.count == 0:
+        try:
+            self.others.pop()
+        except IndexError:
             free(self.pointer)
 
 
@@ -71,12 +64,12 @@ class Context:
     def check(self, status):
         """Raises what a failed call left as its message."""
         if status:
-            raise_status(status, text(lib.samba_error_message(self.c)))
+            raise_status(status, message(lib.samba_error_message(self.c)))
 
     def owned(self, pointer, free):
         """The pointer, freed with the last reference to it and before the context."""
         holders = self._holders
-        holders.count += 1
+        holders.hold()
 
         def end(pointer):
             free(pointer)
@@ -97,39 +90,46 @@ def thread_context():
         return _context_of_thread.context
 
 
+def _dtype_number(dtype):
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    raise TypeError(f"a dtype is one of {', '.join(DTYPE_NAMES)}: given {dtype!r:.100}")
+
+
 class Tensor:
     """A host tensor (samba_tensor): name, dtype, shape and strides over memory that `owner` keeps alive."""
 
     __slots__ = ("c", "context", "owner")
 
-    def __init__(self, name, dtype, shape, strides=None, address=None, owner=None, context=None):
-        self.context = context or thread_context()
-        self.owner = owner
+    def __init__(self, name, dtype, shape, context=None):
+        """New memory, zeroed."""
+        self._made(lib.samba_tensor_new, name, dtype, shape, (), None, context)
+
+    def _made(self, make, name, dtype, shape, more, owner, context):
+        self.context, self.owner = context or thread_context(), owner
         made = ffi.new("samba_tensor **")
-        name = ffi.NULL if name is None else name.encode()
-        rank = len(shape)
-        if address is None and owner is None:
-            status = lib.samba_tensor_new(self.context.c, name, DTYPES[dtype], rank, list(shape), made)
-        else:
-            status = lib.samba_tensor_from_memory(
-                self.context.c, name, DTYPES[dtype], rank, list(shape), ffi.NULL if strides is None else list(strides),
-                ffi.cast("void *", address), ffi.NULL, ffi.NULL, made)  # fmt: skip
-        self.context.check(status)
+        name = ffi.NULL if name is None else encoded(name)
+        self.context.check(make(self.context.c, name, _dtype_number(dtype), len(shape), shape, *more, made))
         self.c = self.context.owned(made[0], lib.samba_tensor_free)
 
     @classmethod
     def zeros(cls, name, dtype, shape, context=None):
         """New memory, zeroed."""
-        return cls(name, dtype, shape, context=context)
+        return cls(name, dtype, shape, context)
 
     @classmethod
     def empty(cls, name, dtype, shape, context=None):
         """Shape and dtype without memory, enough to compile with."""
         self = cls.__new__(cls)
-        self.context, self.owner = context or thread_context(), None
-        made = ffi.new("samba_tensor **")
-        self.context.check(lib.samba_tensor_empty(self.context.c, name.encode(), DTYPES[dtype], len(shape), list(shape), made))
-        self.c = self.context.owned(made[0], lib.samba_tensor_free)
+        self._made(lib.samba_tensor_empty, name, dtype, shape, (), None, context)
+        return self
+
+    @classmethod
+    def _over(cls, name, dtype, shape, strides, address, owner, context=None):
+        """Over memory at an address, which `owner` keeps there. Strides count elements; None is C-contiguous."""
+        self = cls.__new__(cls)
+        more = (ffi.NULL if strides is None else strides, ffi.cast("void *", address), ffi.NULL, ffi.NULL)
+        self._made(lib.samba_tensor_from_memory, name, dtype, shape, more, owner, context)
         return self
 
     @classmethod
@@ -146,7 +146,7 @@ class Tensor:
             raise ValueError("a buffer that is not contiguous: pass a contiguous copy")
         strides = [stride // view.itemsize for stride in view.strides]
         buffer = ffi.from_buffer(view)
-        return cls(name, _FROM_FORMAT[view.format], view.shape, strides, int(ffi.cast("uintptr_t", buffer)), (view, buffer), context)
+        return cls._over(name, _FROM_FORMAT[view.format], view.shape, strides, int(ffi.cast("uintptr_t", buffer)), (view, buffer), context)
 
     @property
     def name(self):
@@ -187,6 +187,18 @@ class Tensor:
         return f"Tensor(name={self.name!r}, dtype={self.dtype}, shape={self.shape})"
 
 
+def _pointer(tensor, what):
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{what} is a sambaflow.runtime.Tensor: given {type(tensor).__name__}; Tensor.wrap makes one of an array")
+    return tensor.c
+
+
+def _listed(x, what):
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"{what} is a list: given {x!r:.100}; write [{x!r:.100}]")
+    return tuple(x)
+
+
 class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
@@ -195,14 +207,17 @@ class Session:
         self._lock = threading.Lock()
         options = ffi.new("samba_session_options *", lib.samba_session_defaults())
         options.seed, options.threads = seed, threads
-        kept = None if isa is None else ffi.new("char[]", isa.encode())
+        kept = None if isa is None else ffi.new("char[]", encoded(isa, "isa"))
         options.isa = ffi.NULL if kept is None else kept
         made = ffi.new("samba_session **")
-        self.context.check(lib.samba_session_new(self.context.c, str(pef).encode(), options, made))
+        self.context.check(lib.samba_session_new(self.context.c, path_of(pef, "pef"), options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
-        self.pef = str(pef)
-        self._run_options = ffi.new("samba_run_options *", lib.samba_run_defaults())
+        self.pef = os.fsdecode(pef)
         self._read_names()
+        self._hyperparameters = {}  # names given together -> (samba_hyperparameter[], what it points into)
+        self._warning = ffi.new("const char *[1]")
+        self._prepared = {}  # what a run is asked for -> (samba_run_options, what they point into)
+        self._make_room(len(self.names("input")), len(self.names("output")))
 
     def _read_names(self):
         info = ffi.new("samba_tensor_info *")
@@ -233,64 +248,97 @@ class Session:
             found[text(info.name)] = info.value
         return found
 
-    def _enter(self):
-        if not self._lock.acquire(blocking=False):
+    def _mine(self):
+        """The lock, to be held while the C session is used. Others wait for nothing: who finds it taken is told."""
+        if self._lock.locked():
             raise StateError(f"the session of {self.pef} is used by another thread: give each thread a session of its own, or take turns")
+        return self._lock
+
+    def _make_room(self, inputs, outputs):
+        """Lists for so many tensors of a run."""
+        self._prepared.clear()  # it points into the lists
+        self._room = (max(inputs, 1), max(outputs, 1))
+        self._inputs, self._outputs = (ffi.new("samba_tensor *[]", room) for room in self._room)
+
+    def _options(self, section_types, section_ids, train):
+        """samba_run_options for these, made once; inputs, outputs and hyperparameters come with each run."""
+        if section_types.__class__ is not tuple or section_ids.__class__ is not tuple:
+            section_types, section_ids = _listed(section_types, "section_types"), _listed(section_ids, "section_ids")
+        try:
+            return self._prepared[section_types, section_ids, train][0]
+        except KeyError:
+            pass
+        options = ffi.new("samba_run_options *", lib.samba_run_defaults())
+        options.train = bool(train)
+        options.inputs, options.outputs = self._inputs, self._outputs
+        types, options.section_type_count, kept = array_of(section_types, "a section type")
+        ids = ffi.new("int[]", section_ids)
+        options.section_types = types
+        options.section_ids, options.section_id_count = ids, len(section_ids)
+        if len(self._prepared) == 64:
+            self._prepared.clear()
+        self._prepared[section_types, section_ids, train] = (options, (types, kept, ids))
+        return options
+
+    def _values(self, hyperparameters):
+        """samba_hyperparameter[] of a dict. Programs give the same names again and again."""
+        names = tuple(hyperparameters)
+        values, words = self._hyperparameters.get(names, (None, None))
+        if values is None:
+            words = [ffi.new("char[]", encoded(name, "a hyperparameter's name")) for name in names]
+            values = ffi.new("samba_hyperparameter[]", [(word, 0.0) for word in words])
+            if len(self._hyperparameters) == 64:
+                self._hyperparameters.clear()
+            self._hyperparameters[names] = (values, words)
+        for i, value in enumerate(hyperparameters.values()):
+            values[i].value = value
+        return values
 
     def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True):
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors."""
-        self.run_pointers([t.c for t in inputs], [t.c for t in outputs], hyperparameters, section_types, section_ids, train)
+        inputs, outputs = [_pointer(t, "an input") for t in inputs], [_pointer(t, "an output") for t in outputs]
+        with self._mine():
+            if len(inputs) > self._room[0] or len(outputs) > self._room[1]:
+                self._make_room(len(inputs), len(outputs))
+            self._inputs[0 : len(inputs)], self._outputs[0 : len(outputs)] = inputs, outputs
+            addresses = [0] * (len(inputs) + len(outputs))
+            self._run(self._options(section_types, section_ids, train), len(inputs), len(outputs), addresses, hyperparameters)
 
-    def run_pointers(self, inputs, outputs, hyperparameters=None, section_types=(), section_ids=(), train=True):
-        """The same over lists of samba_tensor pointers."""
-        options, kept = self._run_options, None
-        given, received = ffi.new("samba_tensor *[]", inputs), ffi.new("samba_tensor *[]", outputs)
-        options.inputs, options.input_count = given, len(inputs)
-        options.outputs, options.output_count = received, len(outputs)
-        options.train = train
-        if section_types:
-            types, options.section_type_count, kept_types = array_of(section_types)
-            options.section_types = types
-        if section_ids:
-            ids = ffi.new("int[]", list(section_ids))
-            options.section_ids, options.section_id_count = ids, len(section_ids)
+    def _run(self, options, inputs, outputs, addresses, hyperparameters):
+        """A run of that many tensors of the session's lists, moved to the addresses that are not 0, by who holds the lock."""
         if hyperparameters:
-            kept = [ffi.new("char[]", name.encode()) for name in hyperparameters]
-            values = ffi.new("samba_hyperparameter[]", [(name, float(value)) for name, value in zip(kept, hyperparameters.values())])
-            options.hyperparameters, options.hyperparameter_count = values, len(kept)
-        self._enter()
+            values = self._values(hyperparameters)
+            options.hyperparameters, options.hyperparameter_count = values, len(values)
         try:
-            status = lib.samba_run(self.c, options)
-            if status:
-                self.context.check(status)
-            warning = lib.samba_session_warning(self.c)
+            status = lib.sambaflow_run(self.c, options, inputs, outputs, addresses, self._warning)
         finally:
-            self._lock.release()
-            if section_types or section_ids or hyperparameters:
-                self._run_options = ffi.new("samba_run_options *", lib.samba_run_defaults())
-        if warning[0] != b"\0":
-            warnings.warn(text(warning), RuntimeWarning, stacklevel=3)
+            if hyperparameters:
+                options.hyperparameter_count = 0
+        if status:
+            self.context.check(status)
+        if self._warning[0]:
+            warnings.warn(message(self._warning[0]), RuntimeWarning, stacklevel=5)
 
     def set(self, tensor):
         """Host to device, by the tensor's name."""
-        self._enter()
-        try:
-            self.context.check(lib.samba_session_set(self.c, tensor.c))
-        finally:
-            self._lock.release()
+        pointer = _pointer(tensor, "set: the tensor")
+        with self._mine():
+            self.context.check(lib.samba_session_set(self.c, pointer))
 
     def get(self, tensor):
         """Device to host, by the tensor's name."""
-        self._enter()
-        try:
-            self.context.check(lib.samba_session_get(self.c, tensor.c))
-        finally:
-            self._lock.release()
+        pointer = _pointer(tensor, "get: the tensor")
+        with self._mine():
+            self.context.check(lib.samba_session_get(self.c, pointer))
 
     def save(self, path, with_state=True):
         """Parameters, buffers and, `with_state`, optimizer state as safetensors; atomic."""
-        self.context.check(lib.samba_session_save(self.c, str(path).encode(), with_state))
+        path = path_of(path)
+        with self._mine():
+            self.context.check(lib.samba_session_save(self.c, path, bool(with_state)))
 
     def load(self, path):
         """Parameters by name from safetensors; state if there."""
-        self.context.check(lib.samba_session_load(self.c, str(path).encode()))
+        path = path_of(path)
+        with self._mine():
+            self.context.check(lib.samba_session_load(self.c, path))

@@ -135,6 +135,17 @@ static samba_status check_strides(samba_context *context, const char *name, samb
     return SAMBA_OK;
 }
 
+static samba_status check_memory(samba_context *context, const char *label, samba_dtype dtype, bool no_elements, const void *data)
+{
+    if (!data && !no_elements)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "tensor %s: the memory is NULL; for a tensor without data use samba_tensor_empty", label);
+    if ((uintptr_t)data % samba_dtype_size(dtype) != 0)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: the memory at %p is not aligned to the %zu bytes of %s",
+                          label, data, samba_dtype_size(dtype), samba_dtype_name(dtype));
+    return SAMBA_OK;
+}
+
 samba_status samba_tensor_from_memory(samba_context *context, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                       const int64_t *strides, void *data, void (*release)(void *owner), void *owner,
                                       samba_tensor **tensor)
@@ -145,12 +156,7 @@ samba_status samba_tensor_from_memory(samba_context *context, const char *name, 
     SAMBA_TRY(check_shape(context, name, dtype, rank, shape, &bytes));
     if (strides)
         SAMBA_TRY(check_strides(context, label, dtype, rank, shape, strides));
-    if (!data && bytes > 0)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                          "tensor %s: the memory is NULL; for a tensor without data use samba_tensor_empty", label);
-    if ((uintptr_t)data % samba_dtype_size(dtype) != 0)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: the memory at %p is not aligned to the %zu bytes of %s",
-                          label, data, samba_dtype_size(dtype), samba_dtype_name(dtype));
+    SAMBA_TRY(check_memory(context, label, dtype, bytes == 0, data));
     struct samba_storage *storage = samba_calloc(context, sizeof *storage);
     if (!storage)
         return SAMBA_ERROR_MEMORY;
@@ -164,6 +170,21 @@ samba_status samba_tensor_from_memory(samba_context *context, const char *name, 
     storage->owner = owner;
     (*tensor)->storage = storage;
     (*tensor)->data = data;
+    return SAMBA_OK;
+}
+
+samba_status samba_tensor_set_memory(samba_tensor *tensor, void *data)
+{
+    const struct samba_storage *storage = tensor->storage;
+    const char *label = tensor->name ? tensor->name : "(unnamed)";
+    if (!storage || storage->memory || storage->release || storage->holders > 1 || tensor->holders > 1)
+        return samba_fail(tensor->context, SAMBA_ERROR_STATE, "tensor %s %s: only a tensor over the caller's memory can move", label,
+                          !storage           ? "is empty"
+                          : storage->memory  ? "has memory of its own"
+                          : storage->release ? "has an owner that waits for its release"
+                                             : "is in use, by views or a graph");
+    SAMBA_TRY(check_memory(tensor->context, label, tensor->dtype, samba_tensor_numel(tensor) == 0, data));
+    tensor->data = data;
     return SAMBA_OK;
 }
 

@@ -316,6 +316,45 @@ static void test_making_wrongly(void **state)
     assert_int_equal(released, before);
 }
 
+static void nobody(void *owner)
+{
+    (void)owner;
+}
+
+static void test_set_memory(void **state)
+{
+    (void)state;
+    _Alignas(8) float first[4] = {1, 2, 3, 4}, second[4] = {5, 6, 7, 8};
+    const int64_t shape[] = {2, 2}, none[] = {0, 2};
+    samba_tensor *tensor, *view, *other;
+    double value;
+    assert_int_equal(samba_tensor_from_memory(context, "x", SAMBA_FLOAT32, 0, NULL, NULL, first, NULL, NULL, &tensor), SAMBA_OK);
+    assert_int_equal(samba_tensor_set_memory(tensor, second + 3), SAMBA_OK);
+    assert_int_equal(samba_tensor_item(tensor, &value), SAMBA_OK);
+    assert_true(value == 8 && samba_tensor_data(tensor) == second + 3);
+    assert_message(samba_tensor_set_memory(tensor, NULL), SAMBA_ERROR_ARGUMENT, "tensor x: the memory is NULL");
+    assert_message(samba_tensor_set_memory(tensor, (char *)first + 1), SAMBA_ERROR_ARGUMENT, "not aligned to the 4 bytes of float32");
+    assert_ptr_equal(samba_tensor_data(tensor), second + 3); /* a refused move changes nothing */
+    assert_int_equal(samba_tensor_view(tensor, 1, (int64_t[]){1}, &view), SAMBA_OK);
+    assert_message(samba_tensor_set_memory(tensor, first), SAMBA_ERROR_STATE, "tensor x is in use, by views");
+    samba_tensor_free(view);
+    assert_int_equal(samba_tensor_set_memory(tensor, first), SAMBA_OK);
+    samba_tensor_free(tensor);
+
+    assert_int_equal(samba_tensor_from_memory(context, "x", SAMBA_FLOAT32, 2, none, NULL, first, NULL, NULL, &other), SAMBA_OK);
+    assert_int_equal(samba_tensor_set_memory(other, NULL), SAMBA_OK); /* no elements need no memory */
+    samba_tensor_free(other);
+    assert_int_equal(samba_tensor_from_memory(context, NULL, SAMBA_FLOAT32, 2, shape, NULL, first, nobody, NULL, &other), SAMBA_OK);
+    assert_message(samba_tensor_set_memory(other, second), SAMBA_ERROR_STATE, "(unnamed) has an owner that waits");
+    samba_tensor_free(other);
+    other = make(SAMBA_FLOAT32, 2, shape);
+    assert_message(samba_tensor_set_memory(other, second), SAMBA_ERROR_STATE, "has memory of its own");
+    samba_tensor_free(other);
+    assert_int_equal(samba_tensor_empty(context, "x", SAMBA_FLOAT32, 2, shape, &other), SAMBA_OK);
+    assert_message(samba_tensor_set_memory(other, second), SAMBA_ERROR_STATE, "is empty");
+    samba_tensor_free(other);
+}
+
 static void test_view(void **state)
 {
     (void)state;
@@ -660,6 +699,7 @@ int main(void)
         TEST(test_shapes),
         TEST(test_making),
         TEST(test_making_wrongly),
+        TEST(test_set_memory),
         TEST(test_view),
         TEST(test_permute_slice_select),
         TEST(test_expand),

@@ -11,12 +11,14 @@ import torch
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
-from sambaflow.runtime import Session, Tensor, array_of, text
+from sambaflow.runtime import Session
 from sambaflow.samba import _state
+from sambaflow.samba.ports import Ports, host_tensor
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
-from sambaflow.samba.sambatensor import SambaTensor, from_output, from_torch_tensor, to_torch
-from sambaflow.samba.trace import Tracer, at_work, dtype_name
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
+from sambaflow.samba.trace import Tracer, at_work
+from sambaflow.words import array_of, text
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
 
@@ -32,40 +34,11 @@ def _listed(x):
     return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
 
 
-def host_tensor(tensor, name, context):
-    """The C library's view of a torch tensor's memory."""
-    held = to_torch(tensor)
-    if any(stride < 0 for stride in held.stride()):
-        held = held.contiguous()
-    return Tensor(name, dtype_name(held.dtype), tuple(held.shape), held.stride(), held.data_ptr(), held, context)
-
-
-class _Port:
-    """What making a view of a host tensor for a device tensor needs, once and for all."""
-
-    __slots__ = ("context", "name", "dtype", "shape", "views")
-
-    def __init__(self, device, name):
-        _, dtype, shape = device.tensors[name]
-        self.context, self.name = device.context, name
-        self.dtype, self.shape = getattr(torch, dtype), torch.Size(shape)
-        self.views = {}  # address -> Tensor
-
-    def view(self, address):
-        """A samba_tensor of contiguous values at that address. Programs tend to reuse their memory, so a few are kept."""
-        tensor = self.views.get(address)
-        if tensor is None:
-            if len(self.views) == 8:
-                self.views.clear()
-            tensor = self.views[address] = Tensor(self.name, str(self.dtype)[6:], self.shape, None, address, self, self.context)
-        return tensor.c
-
-
 class SambaSession:
     """Compiles and runs models. `pef_path`: a PEF to load at once."""
 
     def __init__(self, pef_path=""):
-        self._ports = {}  # name -> _Port, of inputs and outputs
+        self._ports = None
         self._device = None
         if pef_path:
             self._use(Session(pef_path))
@@ -113,7 +86,7 @@ class SambaSession:
 
     def _use(self, device):
         self._device = device
-        self._ports = {name: _Port(device, name) for name in device.names("input") + device.names("output")}
+        self._ports = Ports(device)
 
     # ---- tracing ----
 
@@ -229,7 +202,7 @@ class SambaSession:
             section_types=(), run_until_call_id=None, run_from_call_id=None, data_parallel_mode="normal", train=True,
             grad_of_outputs=None, graph_name=None):  # fmt: skip
         """Runs sections of the PEF; returns the outputs that were asked for."""
-        device = self.loaded()
+        device = self._device or self.loaded()
         if data_parallel or reduce_on_rdu:
             raise errors.UnsupportedError("run: data_parallel needs several replicas, which this version cannot start: leave it out")
         if graph_name is not None or run_until_call_id is not None or run_from_call_id is not None:
@@ -237,29 +210,13 @@ class SambaSession:
         if grad_of_outputs is not None:
             for name, grad in zip(device.names("output"), _listed(grad_of_outputs)):
                 self.device_set(name + ".grad", grad)
-        kept, results, outputs = [], [], []
-        inputs = [self._view(_name_of(x, "input"), to_torch(x), kept) for x in _listed(input_tensors)]
-        for x in _listed(output_tensors):
-            name = _name_of(x, "output")
-            port = self._ports.get(name)
-            held = torch.empty(port.shape, dtype=port.dtype) if port else torch.empty(x.shape, dtype=x.dtype)
-            outputs.append(self._view(name, held, kept))
-            results.append(from_output(held, name))
+        inputs = input_tensors if input_tensors.__class__ is tuple else _listed(input_tensors)
+        outputs = output_tensors if output_tensors.__class__ is tuple else _listed(output_tensors)
         hyperparameters = _hyperparameters(device, hyperparam_dict) if hyperparam_dict else None
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
-                device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
-        else:
-            device.run_pointers(inputs, outputs, hyperparameters, section_types, section_ids, train)
-        return tuple(results)
-
-    def _view(self, name, held, kept):
-        """A samba_tensor pointer over the values: quickly where they lie as the device has them."""
-        port = self._ports.get(name)
-        if port is not None and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous():
-            return port.view(held.data_ptr())
-        kept.append(host_tensor(held, name, self._device.context))
-        return kept[-1].c
+                return self._ports.run(inputs, outputs, hyperparameters, section_types, section_ids, train)
+        return self._ports.run(inputs, outputs, hyperparameters, section_types, section_ids, train)
 
     # ---- host and device ----
 
@@ -275,14 +232,14 @@ class SambaSession:
         _, dtype, shape = device.tensors[name]
         held = torch.empty(shape, dtype=getattr(torch, dtype))
         with self._profiler.event("PyRT_GET_TENSORS"):
-            device.get(host_tensor(held, name, device.context))
+            device.get(host_tensor(held, name))
         return held
 
     def device_set(self, name, tensor):
         """Copies a host tensor to the device."""
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
-            device.set(host_tensor(tensor, name, device.context))
+            device.set(host_tensor(tensor, name))
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""
@@ -411,17 +368,10 @@ def _map(add_input, x, name):
     return torch.utils._pytree.tree_map(traced, x)
 
 
-def _name_of(x, kind):
-    name = getattr(x, "sn_name", "")
-    if not name:
-        raise errors.NameError_(f"an {kind} tensor has no name: make it with samba.from_torch_tensor(tensor, name=...)")
-    return name
-
-
 def _hyperparameters(device, given):
     """Names of the documents to those of the PEF: 'p' is every dropout rate."""
-    if not given:
-        return None
+    if "p" not in given:
+        return given
     names, result = device.hyperparameters, {}
     for name, value in given.items():
         if name == "p" and name not in names:

@@ -10,7 +10,8 @@ import torch
 from sambaflow.samba import _state
 
 _UNNAMED = ""
-_CPU = torch.device("cpu")
+_make = torch.Tensor._make_wrapper_subclass
+_default_dtype = torch.get_default_dtype
 _FAST_ACCESS = set()  # names
 
 
@@ -275,9 +276,9 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
     return self
 
 
-def from_output(held, name):
-    """A tensor over new, contiguous memory: what a run gives."""
-    self = torch.Tensor._make_wrapper_subclass(SambaTensor, held.shape, dtype=held.dtype, device=_CPU)
+def from_output(held, shape, dtype, name):
+    """A tensor over new, contiguous memory of that shape and dtype: what a run gives. Asking torch for either costs as much as knowing."""
+    self = _make(SambaTensor, shape) if dtype is _default_dtype() else _make(SambaTensor, shape, dtype=dtype)
     self._held = held
     self._sn_name = name
     return self

@@ -13,9 +13,10 @@ import torch._decomp
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import SambaError, UnsupportedError, raise_status
-from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor, text
+from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state
 from sambaflow.samba.sambatensor import SambaTensor, from_value, run_on_held, to_torch
+from sambaflow.words import message, text
 
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -87,7 +88,7 @@ class Tracer:
         if values.numel() > 0 and bool((values == values.flatten()[0]).all()):
             return lib.samba_constant(self.graph, float(values.flatten()[0]), dtype_number(x.dtype), len(shape), shape)
         kept = values.detach().contiguous()
-        constant = Tensor(None, dtype_name(x.dtype), tuple(shape), None, kept.data_ptr(), kept, self.context)
+        constant = Tensor._over(None, dtype_name(x.dtype), shape, None, kept.data_ptr(), kept, self.context)
         return lib.samba_constant_tensor(self.graph, constant.c)
 
     def number(self, number, like):
@@ -149,7 +150,7 @@ class Tracer:
     def check(self):
         status = lib.samba_graph_status(self.graph)
         if status:
-            raise_status(status, text(lib.samba_error_message(self.context.c)) + self.where())
+            raise_status(status, message(lib.samba_error_message(self.context.c)) + self.where())
 
     def where(self):
         """' (in module a.b, file.py:12: code)' of the call being traced."""

@@ -75,10 +75,10 @@ def is_main_process():
 
 
 def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
-    from sambaflow.samba.samba_session import host_tensor
+    from sambaflow.samba.ports import host_tensor
 
     device = _state.session.loaded()
-    tensors = [host_tensor(x, x.sn_name, device.context) for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor)]
+    tensors = [host_tensor(x, x.sn_name) for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor)]
     options = ffi.new("samba_measure_options *", lib.samba_measure_defaults())
     pointers = ffi.new("samba_tensor *[]", [t.c for t in tensors])
     options.inputs, options.input_count = pointers, len(tensors)

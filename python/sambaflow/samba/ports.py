@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a run's tensors from torch to the device and back, made once for each input and output of a PEF: a run then only points at where
+the values lie. A tensor that is not as the device has it (strides, dtype, shape, name) goes the long way, where the library copies or
+refuses it."""
+import torch
+
+from sambaflow import errors
+from sambaflow.runtime import Tensor
+from sambaflow.samba.sambatensor import SambaTensor, from_output, to_torch
+from sambaflow.samba.trace import dtype_name
+
+
+def host_tensor(tensor, name):
+    """The C library's view of a torch tensor's memory."""
+    held = to_torch(tensor)
+    if not isinstance(held, torch.Tensor):
+        raise TypeError(f"{name!r}: expected a tensor, given {type(held).__name__}")
+    if held.layout is not torch.strided or held.device.type != "cpu":
+        raise errors.UnsupportedError(f"{name!r} is a {held.layout} tensor on {held.device}: copy it into a dense tensor on the CPU")
+    if held.is_neg() or held.is_conj():
+        held = held.resolve_neg().resolve_conj()
+    return Tensor._over(name, dtype_name(held.dtype), held.shape, held.stride(), held.data_ptr(), held)
+
+
+def name_of(x, kind):
+    """The name of a run's tensor."""
+    name = getattr(x, "sn_name", "")
+    if not name:
+        raise errors.NameError_(f"an {kind} tensor has no name: make it with samba.from_torch_tensor(tensor, name=...)")
+    return name
+
+
+_empty_like = torch.empty_like
+
+
+class _Port:
+    """A samba_tensor of the device's dtype and shape that can be pointed anywhere; for outputs also what new ones are made like."""
+
+    __slots__ = ("tensor", "c", "name", "dtype", "shape", "like")
+
+    def __init__(self, device, name):
+        _, dtype, shape = device.tensors[name]
+        self.name, self.dtype, self.like = name, getattr(torch, dtype), torch.empty(shape, dtype=getattr(torch, dtype))
+        self.shape = self.like.shape
+        self.tensor = Tensor._over(name, dtype, shape, None, self.like.data_ptr(), self.like, device.context)
+        self.c = self.tensor.c
+
+
+class Ports:
+    """The inputs and outputs of a device (runtime.Session)."""
+
+    def __init__(self, device):
+        self._device = device
+        self._inputs = {name: _Port(device, name) for name in device.names("input")}
+        self._outputs = {name: _Port(device, name) for name in device.names("output")}
+
+    def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train):
+        """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
+        device, addresses, results, kept = self._device, [], [], []
+        with device._mine():
+            if len(inputs) > device._room[0] or len(outputs) > device._room[1]:
+                device._make_room(len(inputs), len(outputs))
+            pointers, ports, i = device._inputs, self._inputs, 0
+            for x in inputs:
+                port = ports.get(x._sn_name) if x.__class__ is SambaTensor else None
+                held = port and x._held
+                if held is not None and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous() and not held.is_neg():
+                    pointers[i] = port.c
+                    addresses.append(held.data_ptr())
+                    kept.append(held)
+                else:
+                    tensor = host_tensor(x, name_of(x, "input"))
+                    pointers[i] = tensor.c
+                    addresses.append(0)
+                    kept.append(tensor)
+                i += 1
+            pointers, ports, i = device._outputs, self._outputs, 0
+            for x in outputs:
+                name = x._sn_name if x.__class__ is SambaTensor else name_of(x, "output")
+                port = ports.get(name)
+                if port is not None:
+                    held = _empty_like(port.like)
+                    pointers[i] = port.c
+                    addresses.append(held.data_ptr())
+                    results.append(from_output(held, port.shape, port.dtype, name))
+                else:  # which the library refuses, by its name
+                    held = _empty_like(to_torch(x))
+                    tensor = host_tensor(held, name)
+                    pointers[i] = tensor.c
+                    addresses.append(0)
+                    kept.append(tensor)
+                i += 1
+            options = device._options(section_types, section_ids, train)
+            device._run(options, len(inputs), len(outputs), addresses, hyperparameters)
+        return tuple(results)
