@@ -11,6 +11,7 @@
 #include <sambaflow/data.h>
 #include <sambaflow/function.h>
 #include <sambaflow/graph.h>
+#include <sambaflow/profile.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>
 

@@ -45,11 +45,16 @@ typedef struct samba_run_options {
     int hyperparameter_count;
     const samba_hyperparameter *hyperparameters; /* stay until given again */
     int section_type_count;
-    const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case, in this order; none: the schedule.
-                                         Both leave out what a later section of the run computes again (redone_by below) */
+    const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case: all sections of each, in the order given; none: the
+                                         schedule. Both leave out what a later section of the run computes again (redone_by below) */
     int section_id_count;
-    const int *section_ids; /* instead of section_types */
+    const int *section_ids; /* instead of section_types, in the order given */
     bool train;             /* false: every dropout rate is 0 during this run */
+    int run_from_call_id;   /* the schedule's calls from this one on; -1: from the first. Calls are numbered from 0, as the .pef.log shows */
+    int run_until_call_id;  /* up to this one, which is not run; -1: to the end. Runs of [0, k) and [k, end) are one run of the schedule,
+                               gradient accumulation and dropout too */
+    int output_gradient_count;
+    samba_tensor *const *output_gradients; /* what the backward starts from, "<output>.grad": set before the run, and stay */
 } samba_run_options;
 SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
 
@@ -102,6 +107,8 @@ typedef struct samba_section_info {
     const char *redone_by; /* a section type that computes the same again: runs of both leave this section out; NULL: none */
 } samba_section_info;
 SAMBA_API int samba_session_section_count(const samba_session *session);
+/* Length of the schedule: call ids are 0 to one less. */
+SAMBA_API int samba_session_call_count(const samba_session *session);
 SAMBA_API samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info);
 /* Names of hyperparameters (argins), with the value in force. */
 SAMBA_API int samba_session_hyperparameter_count(const samba_session *session);
@@ -120,6 +127,10 @@ typedef struct samba_run_stats {
 } samba_run_stats;
 SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);
 SAMBA_API void samba_session_reset_stats(samba_session *session);
+/* Dropout seeds are drawn from `seed` from here on as by a new session, also where the caller had given some. */
+SAMBA_API void samba_session_reset_random(samba_session *session, uint64_t seed);
+/* Name of the graph that was traced. Lives as long as the session. */
+SAMBA_API const char *samba_session_graph_name(const samba_session *session);
 /* Text of the graph that was traced (docs/graph.md), as the PEF carries it. Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_text(const samba_session *session);
 SAMBA_API int samba_session_threads(const samba_session *session);

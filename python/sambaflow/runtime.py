@@ -231,13 +231,23 @@ class Session:
         return [name for name, (its, _, _) in self.tensors.items() if its == kind]
 
     @property
-    def section_types(self):
-        """Types of the sections, in the order of the PEF, each once."""
-        info, found = ffi.new("samba_section_info *"), {}
+    def sections(self):
+        """The type of each section; its place is its id."""
+        info, found = ffi.new("samba_section_info *"), []
         for i in range(lib.samba_session_section_count(self.c)):
             self.context.check(lib.samba_session_section_info(self.c, i, info))
-            found[text(info.type)] = True
-        return list(found)
+            found.append(text(info.type))
+        return found
+
+    @property
+    def section_types(self):
+        """Types of the sections, in the order of the PEF, each once."""
+        return list(dict.fromkeys(self.sections))
+
+    @property
+    def call_count(self):
+        """Length of the schedule: its calls are 0 to one less."""
+        return lib.samba_session_call_count(self.c)
 
     @property
     def hyperparameters(self):
@@ -247,6 +257,16 @@ class Session:
             self.context.check(lib.samba_session_hyperparameter(self.c, i, info))
             found[text(info.name)] = info.value
         return found
+
+    @property
+    def graph_name(self):
+        """Name of the graph that the PEF was compiled from."""
+        return text(lib.samba_session_graph_name(self.c))
+
+    def reset_random(self, seed):
+        """Dropout seeds are drawn from `seed` as by a new session (samba_session_reset_random)."""
+        with self._mine():
+            lib.samba_session_reset_random(self.c, seed % 2**64)
 
     def _mine(self):
         """The lock, to be held while the C session is used. Others wait for nothing: who finds it taken is told."""
@@ -260,12 +280,12 @@ class Session:
         self._room = (max(inputs, 1), max(outputs, 1))
         self._inputs, self._outputs = (ffi.new("samba_tensor *[]", room) for room in self._room)
 
-    def _options(self, section_types, section_ids, train):
+    def _options(self, section_types, section_ids, train, calls):
         """samba_run_options for these, made once; inputs, outputs and hyperparameters come with each run."""
         if section_types.__class__ is not tuple or section_ids.__class__ is not tuple:
             section_types, section_ids = _listed(section_types, "section_types"), _listed(section_ids, "section_ids")
         try:
-            return self._prepared[section_types, section_ids, train][0]
+            return self._prepared[section_types, section_ids, train, calls][0]
         except KeyError:
             pass
         options = ffi.new("samba_run_options *", lib.samba_run_defaults())
@@ -275,9 +295,10 @@ class Session:
         ids = ffi.new("int[]", section_ids)
         options.section_types = types
         options.section_ids, options.section_id_count = ids, len(section_ids)
+        options.run_from_call_id, options.run_until_call_id = calls
         if len(self._prepared) == 64:
             self._prepared.clear()
-        self._prepared[section_types, section_ids, train] = (options, (types, kept, ids))
+        self._prepared[section_types, section_ids, train, calls] = (options, (types, kept, ids))
         return options
 
     def _values(self, hyperparameters):
@@ -294,7 +315,8 @@ class Session:
             values[i].value = value
         return values
 
-    def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True):
+    def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True, run_from_call_id=-1,
+            run_until_call_id=-1):  # fmt: skip
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors."""
         inputs, outputs = [_pointer(t, "an input") for t in inputs], [_pointer(t, "an output") for t in outputs]
         with self._mine():
@@ -302,18 +324,22 @@ class Session:
                 self._make_room(len(inputs), len(outputs))
             self._inputs[0 : len(inputs)], self._outputs[0 : len(outputs)] = inputs, outputs
             addresses = [0] * (len(inputs) + len(outputs))
-            self._run(self._options(section_types, section_ids, train), len(inputs), len(outputs), addresses, hyperparameters)
+            options = self._options(section_types, section_ids, train, (run_from_call_id, run_until_call_id))
+            self._run(options, len(inputs), len(outputs), addresses, hyperparameters)
 
-    def _run(self, options, inputs, outputs, addresses, hyperparameters):
-        """A run of that many tensors of the session's lists, moved to the addresses that are not 0, by who holds the lock."""
+    def _run(self, options, inputs, outputs, addresses, hyperparameters, gradients=()):
+        """A run of that many tensors of the session's lists, moved to the addresses that are not 0, by who holds the lock. `gradients`: Tensors
+        of outputs' gradients."""
         if hyperparameters:
             values = self._values(hyperparameters)
             options.hyperparameters, options.hyperparameter_count = values, len(values)
+        if gradients:
+            starts = ffi.new("samba_tensor *[]", [tensor.c for tensor in gradients])
+            options.output_gradients, options.output_gradient_count = starts, len(gradients)
         try:
             status = lib.sambaflow_run(self.c, options, inputs, outputs, addresses, self._warning)
         finally:
-            if hyperparameters:
-                options.hyperparameter_count = 0
+            options.hyperparameter_count = options.output_gradient_count = 0  # they are this run's alone
         if status:
             self.context.check(status)
         if self._warning[0]:

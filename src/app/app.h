@@ -85,7 +85,6 @@ typedef struct samba_progress {
     double start, drawn;
     const char *label;
 } samba_progress;
-double samba_seconds(void); /* a clock that only goes forward */
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step);
 void samba_progress_step(samba_progress *progress, int64_t done, double loss);
 void samba_progress_end(samba_progress *progress); /* clears the bar */

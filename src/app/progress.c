@@ -4,15 +4,7 @@
 #include "app/app.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-double samba_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step)
 {

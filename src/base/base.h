@@ -84,4 +84,7 @@ samba_status samba_file_write_atomic(samba_context *context, const char *path, c
 samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size);
 samba_status samba_make_directories(samba_context *context, const char *path);
 
+/* ---- time (base/clock.c) ---- */
+double samba_seconds(void); /* a clock that only goes forward */
+
 #endif

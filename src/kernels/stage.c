@@ -85,3 +85,5 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
     }
     return 0;
 }
+
+const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention"};

@@ -140,6 +140,7 @@ typedef enum samba_stage_kind {
     SAMBA_STAGE_TILE = 0, SAMBA_STAGE_CONTRACT = 1, SAMBA_STAGE_POOL = 2, SAMBA_STAGE_GATHER = 3, SAMBA_STAGE_ATTENTION = 4,
     SAMBA_STAGE_KIND_COUNT = 5
 } samba_stage_kind;
+extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* kernels/stage.c: "tile" ... */
 
 typedef struct samba_stage {
     int32_t kind;

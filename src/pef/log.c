@@ -76,13 +76,12 @@ static void format_domain(const samba_stage *stage, char *buffer, size_t size)
 
 static void add_stage_rows(const samba_plan *plan, int32_t first, int32_t count, samba_text *text)
 {
-    static const char *const kinds[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention"};
     char flops[AMOUNT_SIZE], bytes[AMOUNT_SIZE], domain[SAMBA_SHAPE_TEXT];
     samba_text_add(text, "stages\n  %5s  %-9s  %-20s  %12s  %9s  %s\n", "stage", "kind", "domain", "FLOPs", "bytes", "operators");
     for (int32_t i = first; i < first + count; i++) {
         const samba_stage *stage = &plan->stages[i];
         format_domain(stage, domain, sizeof domain);
-        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  %s\n", i, kinds[stage->kind], domain, amount(stage->flops, flops),
+        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  %s\n", i, samba_stage_kind_names[stage->kind], domain, amount(stage->flops, flops),
                        amount(stage->bytes, bytes), stage->name);
     }
 }

@@ -315,6 +315,26 @@ static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count
     }
 }
 
+/* The same with a look at the clock at each border, where all threads meet first: what a stage takes ends when its last thread does. */
+static void run_sections_timed(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
+{
+    samba_profiler *profiler = cpu->base.profiler;
+    for (int32_t s = 0; s < count; s++) {
+        const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        const double start = samba_seconds();
+        const int32_t step = profiler->with_stages ? 1 : section->stage_count;
+        for (int32_t i = 0; i < section->stage_count; i += step) {
+            const double begin = samba_seconds();
+            if (run_stages(cpu, section->first_stage + i, step, false, NOTHING, thread, team) != NOTHING)
+                samba_barrier_wait(&cpu->barrier, team);
+            if (thread == 0 && profiler->with_stages)
+                samba_profiler_note(profiler, sections[s], section->first_stage + i, begin, samba_seconds());
+        }
+        if (thread == 0)
+            samba_profiler_note(profiler, sections[s], -1, start, samba_seconds());
+    }
+}
+
 /* A part of a copy, cut between cache lines. */
 static void copy_part(char *to, const char *from, int64_t bytes, int part, int parts)
 {
@@ -361,6 +381,14 @@ static int64_t bytes_of(const samba_device_copy *copies, int32_t count)
     return bytes;
 }
 
+static void run_all(cpu_device *cpu, const samba_device_run *run, int thread, int team)
+{
+    if (cpu->base.profiler)
+        run_sections_timed(cpu, run->sections, run->section_count, thread, team);
+    else
+        run_sections(cpu, run->sections, run->section_count, thread, team);
+}
+
 static void run_together(cpu_device *cpu, const samba_device_run *run, bool shared_in, bool shared_out)
 {
     samba_spread_enter(cpu->team, 0);
@@ -373,7 +401,7 @@ static void run_together(cpu_device *cpu, const samba_device_run *run, bool shar
             copy_in(cpu, run, thread, team);
             samba_barrier_wait(&cpu->barrier, team);
         }
-        run_sections(cpu, run->sections, run->section_count, thread, team);
+        run_all(cpu, run, thread, team);
         if (shared_out) {
             samba_barrier_wait(&cpu->barrier, team);
             copy_out(cpu, run, thread, team);
@@ -395,7 +423,7 @@ static samba_status cpu_run(samba_device *device, const samba_device_run *run)
     if (together)
         run_together(cpu, run, shared_in, shared_out);
     else
-        run_sections(cpu, run->sections, run->section_count, 0, 1);
+        run_all(cpu, run, 0, 1);
     if (!shared_out)
         copy_out(cpu, run, 0, 1);
     return SAMBA_OK;

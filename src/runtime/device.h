@@ -11,6 +11,7 @@
 #define SAMBA_DEVICE_H
 
 #include "pef/plan.h"
+#include <sambaflow/profile.h>
 
 typedef struct samba_device_options {
     samba_context *context;
@@ -18,12 +19,23 @@ typedef struct samba_device_options {
     const char *isa; /* NULL: the best */
 } samba_device_options;
 
+typedef struct samba_profiler { /* where a device notes times; profile.c */
+    bool with_stages;
+    samba_time *sections, *stages;
+    samba_profile_event *events;
+    int64_t event_count, event_room, left_out;
+    double origin;
+} samba_profiler;
+/* One run of a section (stage -1) or stage, from `begin` to `end` of samba_seconds. */
+void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stage, double begin, double end);
+
 typedef struct samba_device { /* each device's struct begins with it */
     const struct samba_device_interface *interface;
     const char *isa; /* in use; static text */
     const char *caution; /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
     int64_t scratch; /* bytes that build added to the arena's: working memory of the greediest stage */
     int64_t kept;    /* and packs of constants */
+    samba_profiler *profiler; /* set by the session between runs: to be told what sections take; NULL: not wanted */
 } samba_device;
 
 typedef struct samba_device_copy { /* between device memory and the host's */

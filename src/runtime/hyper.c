@@ -115,6 +115,15 @@ samba_status samba_hyper_draw_seeds(samba_session *session)
     return SAMBA_OK;
 }
 
+void samba_session_reset_random(samba_session *session, uint64_t seed)
+{
+    session->seed = seed;
+    session->forward_runs = 0;
+    for (int32_t i = 0; i < session->plan.argin_count; i++)
+        if (session->plan.argins[i].role == ROLE_DROPOUT_SEED)
+            session->argins[i].given = false;
+}
+
 samba_status samba_hyper_dropout(samba_session *session, bool on)
 {
     for (int32_t i = 0; i < session->plan.argin_count; i++)

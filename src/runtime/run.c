@@ -6,18 +6,10 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 samba_run_options samba_run_defaults(void)
 {
-    return (samba_run_options){.struct_size = sizeof(samba_run_options), .train = true};
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (samba_run_options){.struct_size = sizeof(samba_run_options), .train = true, .run_from_call_id = -1, .run_until_call_id = -1};
 }
 
 /* ---- checks ---- */
@@ -25,10 +17,11 @@ static samba_status check_lists(const samba_session *session, const samba_run_op
 {
     if (options->input_count < 0 || options->output_count < 0 || options->hyperparameter_count < 0 ||
         (options->input_count > 0 && !options->inputs) || (options->output_count > 0 && !options->outputs) ||
-        (options->hyperparameter_count > 0 && !options->hyperparameters))
+        (options->hyperparameter_count > 0 && !options->hyperparameters) || options->output_gradient_count < 0 ||
+        (options->output_gradient_count > 0 && !options->output_gradients))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "%d inputs, %d outputs and %d hyperparameters: a count or its list is missing", options->input_count,
-                          options->output_count, options->hyperparameter_count);
+                          "%d inputs, %d outputs, %d gradients and %d hyperparameters: a count or its list is missing", options->input_count,
+                          options->output_count, options->output_gradient_count, options->hyperparameter_count);
     return SAMBA_OK;
 }
 
@@ -46,6 +39,38 @@ static samba_status check_listed(const samba_session *session, samba_tensor *con
     return SAMBA_OK;
 }
 
+static bool is_output_gradient(const samba_session *session, int32_t tensor)
+{
+    const char *name = session->plan.tensors[tensor].name;
+    size_t length = strlen(name);
+    for (int32_t i = 0; i < session->plan.tensor_count && length > 5; i++)
+        if (session->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && strlen(session->plan.tensors[i].name) == length - 5 &&
+            strncmp(session->plan.tensors[i].name, name, length - 5) == 0 && strcmp(name + length - 5, ".grad") == 0)
+            return true;
+    return false;
+}
+
+/* As check_listed; "<output>.grad" of an output that gradients start from. */
+static samba_status check_output_gradient(const samba_session *session, samba_tensor *const *list, int at, int32_t *tensor)
+{
+    if (!list[at])
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "gradient %d of the run is NULL", at);
+    const char *name = samba_tensor_name(list[at]);
+    *tensor = samba_names_find(&session->tensors, name);
+    if (*tensor < 0 || !is_output_gradient(session, *tensor)) {
+        samba_words words = {.used = 0};
+        for (int32_t i = 0; i < session->plan.tensor_count; i++)
+            if (is_output_gradient(session, i))
+                samba_words_add(&words, session->plan.tensors[i].name);
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no gradient \"%.128s\" of an output; gradients start from: %s", name,
+                          samba_words_text(&words));
+    }
+    for (int i = 0; i < at; i++)
+        if (strcmp(samba_tensor_name(list[i]), name) == 0)
+            return samba_fail(session->context, SAMBA_ERROR_NAME, "gradient \"%.128s\" was given twice", name);
+    return SAMBA_OK;
+}
+
 static samba_status check_arguments(const samba_session *session, const samba_run_options *options)
 {
     int32_t tensor;
@@ -57,6 +82,10 @@ static samba_status check_arguments(const samba_session *session, const samba_ru
     for (int i = 0; i < options->output_count; i++) {
         SAMBA_TRY(check_listed(session, options->outputs, i, SAMBA_KIND_OUTPUT, &tensor));
         SAMBA_TRY(samba_check_host_target(session, tensor, options->outputs[i], "output"));
+    }
+    for (int i = 0; i < options->output_gradient_count; i++) {
+        SAMBA_TRY(check_output_gradient(session, options->output_gradients, i, &tensor));
+        SAMBA_TRY(samba_check_host_source(session, tensor, options->output_gradients[i], "gradient"));
     }
     for (int i = 0; i < options->hyperparameter_count; i++)
         SAMBA_TRY(samba_check_hyper(session, &options->hyperparameters[i]));
@@ -75,6 +104,8 @@ static samba_status move_in(samba_session *session, const samba_run_options *opt
     samba_device_copy *next = session->copies;
     for (int i = 0; i < options->hyperparameter_count; i++)
         SAMBA_TRY(samba_hyper_set(session, &options->hyperparameters[i]));
+    for (int i = 0; i < options->output_gradient_count; i++)
+        SAMBA_TRY(samba_transfer_in(session, find(session, options->output_gradients[i]), options->output_gradients[i]));
     work->in = next;
     for (int i = 0; i < options->input_count; i++) {
         int32_t tensor = find(session, options->inputs[i]);
@@ -112,7 +143,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
     session->forward_runs += selection->forward;
     session->backward_done |= selection->backward;
     session->runs++;
-    if (selection->schedule)
+    if (selection->ends_schedule)
         session->micro_step = (session->micro_step + 1) % session->plan.grad_accumulation_steps;
 }
 
@@ -124,11 +155,11 @@ static samba_status run_sections(samba_session *session, const samba_selection *
     if (!train)
         SAMBA_TRY(samba_hyper_dropout(session, false));
     count_run(session, selection);
-    double start = seconds();
+    double start = samba_seconds();
     samba_status status = device->interface->run(device, work);
     if (status == SAMBA_OK)
         status = device->interface->wait(device);
-    session->stats.kernel_seconds += seconds() - start;
+    session->stats.kernel_seconds += samba_seconds() - start;
     if (!train) {
         samba_status restored = samba_hyper_dropout(session, true);
         status = status == SAMBA_OK ? restored : status;
@@ -170,13 +201,13 @@ static samba_status run(samba_session *session, const samba_run_options *options
 
 samba_status samba_run(samba_session *session, const samba_run_options *given)
 {
-    double start = seconds();
+    double start = samba_seconds();
     samba_run_options options = samba_run_defaults();
     if (given)
         SAMBA_TRY(samba_options_take(session->context, "samba_run", given, sizeof options, &options));
     samba_status status = run(session, &options);
     session->stats.runs += status == SAMBA_OK;
-    session->stats.total_seconds += seconds() - start;
+    session->stats.total_seconds += samba_seconds() - start;
     return status;
 }
 

@@ -37,7 +37,8 @@ struct samba_session {
     uint64_t seed;
     int threads;
     samba_argin_state *argins; /* per argin of the plan */
-    int32_t *list;             /* room for the sections of a run: call_count */
+    int32_t *list;             /* room for the sections of a run, as many as any run had; at first for the schedule */
+    int64_t list_room;
     samba_device_copy *copies; /* room for what a run copies in and out: tensor_count */
     int64_t *consumed;         /* per section: forwards before its last run, if it is of BCKWD or goes on from FWD */
     int64_t *consumed_next;    /* the same after the run being checked */
@@ -50,6 +51,7 @@ struct samba_session {
     int64_t runs;         /* all runs, for messages */
     bool backward_done;
     samba_run_stats stats;
+    samba_profiler profiler; /* the device notes in it while it has it */
     char warning[256];
 };
 
@@ -98,12 +100,15 @@ samba_status samba_hyper_dropout(samba_session *session, bool on); /* rates on t
 typedef struct samba_selection { /* what a run runs */
     const int32_t *sections;     /* in order */
     int32_t count;
-    bool schedule;          /* the plan's own: micro-batches count */
+    bool ends_schedule;     /* has the last call of the plan's own: a micro-batch is done */
     bool forward, backward; /* has sections of that type */
     int64_t forwards;       /* session->forwards after it */
 } samba_selection;
-/* NAME, ARGUMENT, STATE. Writes only the session's list and consumed_next. */
+/* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat, and consumed_next. */
 samba_status samba_select(samba_session *session, const samba_run_options *options, samba_selection *selection);
+
+/* ---- profile.c ---- */
+void samba_profiler_free(samba_session *session);
 
 /* ---- weights.c ---- */
 samba_status samba_weights_fill(samba_session *session); /* parameters, buffers and gradients from their initializers */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sections a run has: the plan's schedule, its sections of the types asked for, or those of the ids asked for; and whether
- * now is the moment for them.
+ * Which sections a run has: the plan's schedule or a range of its calls, its sections of the types asked for, or those of the ids
+ * asked for; and whether now is the moment for them.
  *
  * With gradient accumulation over N micro-batches the whole schedule leaves out ZEROGRAD but in the first of them, and GRADNORM,
- * REDUCE and OPT but in the last. Types and ids run exactly what they say; types in the schedule's order. But a section that a later one
- * of the run computes again (redone_by) is left out, unless ids name it.
+ * REDUCE and OPT but in the last, and so does a range of it; the micro-batch is done with the schedule's last call. Types and ids run
+ * exactly what they say, in the order given. But a section that a later one of the run computes again (redone_by) is left out, unless
+ * ids name it.
  *
  * A backward section needs the activations of a forward run, and memory planning lets it overwrite them: each may run once for a
  * forward run. So the session counts forward sections, and remembers the count at which each backward section ran last. */
@@ -45,17 +46,20 @@ static samba_status find_type(const samba_session *session, const char *word, in
                       samba_words_text(&words));
 }
 
-static samba_status select_types(const samba_session *session, const samba_run_options *options, samba_selection *selection)
+static samba_status select_types(samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
-    bool wanted[PHASES] = {false};
+    const samba_plan *plan = &session->plan;
     for (int i = 0; i < options->section_type_count; i++) {
         int phase;
         SAMBA_TRY(find_type(session, options->section_types[i], &phase));
-        wanted[phase] = true;
+        for (int32_t k = 0; k < plan->call_count; k++) {
+            if (phase_of(session, plan->calls[k]) != phase)
+                continue;
+            SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room,
+                                 (int64_t)selection->count + 1));
+            session->list[selection->count++] = plan->calls[k];
+        }
     }
-    for (int32_t i = 0; i < session->plan.call_count; i++)
-        if (wanted[phase_of(session, session->plan.calls[i])])
-            session->list[selection->count++] = session->plan.calls[i];
     selection->sections = session->list;
     return SAMBA_OK;
 }
@@ -86,17 +90,36 @@ static void leave_out_redone(samba_session *session, samba_selection *selection)
     selection->count = kept;
 }
 
-static void select_schedule(const samba_session *session, samba_selection *selection)
+static samba_status check_range(const samba_session *session, const samba_run_options *options)
+{
+    int from = options->run_from_call_id, until = options->run_until_call_id, count = session->plan.call_count;
+    if (options->section_type_count > 0 || options->section_id_count > 0)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "call ids are of the schedule, which section types and section ids replace: give one of them");
+    if (from < -1 || from >= count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "run_from_call_id %d: this PEF's calls are 0 to %d", from, count - 1);
+    if (until < -1 || until == 0 || until > count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "run_until_call_id %d: the call before which the run ends is 1 to %d, of a schedule of %d", until, count, count);
+    if (until >= 0 && until <= from)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "run_from_call_id %d is not before run_until_call_id %d, where the run ends: there is nothing between them", from, until);
+    return SAMBA_OK;
+}
+
+/* The calls of a range of it; -1 leaves an end open. */
+static void select_schedule(const samba_session *session, int from, int until, samba_selection *selection)
 {
     const samba_plan *plan = &session->plan;
+    const int32_t begin = from < 0 ? 0 : from, end = until < 0 ? plan->call_count : until;
     bool first = session->micro_step == 0, last = session->micro_step == plan->grad_accumulation_steps - 1;
-    for (int32_t i = 0; i < plan->call_count; i++) {
+    for (int32_t i = begin; i < end; i++) {
         int32_t phase = phase_of(session, plan->calls[i]);
         if (phase == ZEROGRAD ? first : phase <= BCKWD || last)
             session->list[selection->count++] = plan->calls[i];
     }
     selection->sections = session->list;
-    selection->schedule = true;
+    selection->ends_schedule = end == plan->call_count;
 }
 
 /* ---- whether it can be now ---- */
@@ -160,12 +183,14 @@ samba_status samba_select(samba_session *session, const samba_run_options *optio
     if (options->section_type_count > 0 && options->section_id_count > 0)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                           "both section types and section ids were given: give one of them");
+    if (options->run_from_call_id != -1 || options->run_until_call_id != -1)
+        SAMBA_TRY(check_range(session, options));
     if (options->section_type_count > 0)
         SAMBA_TRY(select_types(session, options, selection));
     else if (options->section_id_count > 0)
         SAMBA_TRY(select_ids(session, options, selection));
     else
-        select_schedule(session, selection);
+        select_schedule(session, options->run_from_call_id, options->run_until_call_id, selection);
     SAMBA_TRY(check_order(session, selection));
     if (options->section_id_count == 0)
         leave_out_redone(session, selection);

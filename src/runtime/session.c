@@ -65,18 +65,18 @@ static samba_status make_room(samba_session *session)
     size_t names =
         (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
     session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
-    session->list = samba_arena_alloc(&session->arena, (size_t)plan->call_count * sizeof *session->list);
     session->consumed = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed);
     session->consumed_next = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed_next);
     session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
     session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
     session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->copies || !session->argins || !session->list || !session->consumed || !session->consumed_next || !session->candidates ||
+    if (!session->copies || !session->argins || !session->consumed || !session->consumed_next || !session->candidates ||
         !session->losses)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
+    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, plan->call_count));
     int32_t duplicate; /* none: the plan was checked */
     return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
                              &duplicate);
@@ -150,7 +150,9 @@ void samba_session_free(samba_session *session)
         return;
     if (session->device)
         session->device->interface->close(session->device);
+    samba_profiler_free(session);
     samba_names_free(&session->tensors);
+    samba_free(session->context, session->list, (size_t)session->list_room * sizeof *session->list);
     samba_arena_free(&session->arena);
     samba_plan_free(&session->plan);
     samba_free(session->context, session, sizeof *session);
@@ -178,6 +180,8 @@ samba_status samba_session_tensor_info(const samba_session *session, int index, 
 }
 
 int samba_session_section_count(const samba_session *session) { return session->plan.section_count; }
+
+int samba_session_call_count(const samba_session *session) { return session->plan.call_count; }
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
@@ -219,6 +223,8 @@ samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, i
     device->interface->close(device);
     return status;
 }
+
+const char *samba_session_graph_name(const samba_session *session) { return session->plan.name; }
 
 const char *samba_session_graph_text(const samba_session *session) { return session->plan.graph_text; }
 

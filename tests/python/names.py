@@ -28,9 +28,10 @@ DOCUMENTS = {
             samba_profile start_samba_profile end_samba_profile profiler sync_buffers_to_cpu sync_buffers_to_rdu to_cpu to_cpu_ to_rdu to_device update_tensor
             disable_graphamp reset get_dropout_rate_argin_names get_dropout_seed_argin_names atexit_register""",
             "test_document_slides.py": "tracing use_static_functional",
+            "test_session_run.py": "reset_random_generator",
         },
         """add_graph compile_multigraph init_multigraph_runtime setup enable_lazy_param disable_lazy_param use_lazy_param enable_pinned_memory
-        disable_pinned_memory use_pinned_memory start_runtime_profile end_runtime_profile reset_random_generator use_abexit use_legacy_names""",
+        disable_pinned_memory use_pinned_memory start_runtime_profile end_runtime_profile use_abexit use_legacy_names""",
     ),
     "samba.utils": (
         "sambaflow.samba.utils",

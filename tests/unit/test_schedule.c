@@ -255,11 +255,12 @@ static int types_of(samba_session *session, const char *types[6])
     return count;
 }
 
+enum { WAYS = 6 };
 static void check_sections(int accumulation, int threads)
 {
     batch b = batch_new(SAMPLES);
-    samba_session *s[5]; /* whole schedule; all types at once; type by type; id by id; all ids at once */
-    for (int i = 0; i < 5; i++)
+    samba_session *s[WAYS]; /* whole schedule; all types at once; type by type; id by id; all ids at once; the schedule cut in two at a call */
+    for (int i = 0; i < WAYS; i++)
         s[i] = classifier_new(&dropping, &b, accumulation, threads, 4);
     const char *types[6], *at_once[6];
     char words[6][16];
@@ -288,10 +289,16 @@ static void check_sections(int accumulation, int threads)
                     ids[chosen_ids++] = i;
             }
         }
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < WAYS; i++) {
             r = samba_run_defaults();
             need(samba_session_set(s[i], b.inputs[0]));
             need(samba_session_set(s[i], b.inputs[1]));
+            if (i == 5) {
+                r.run_until_call_id = 1 + step % (samba_session_call_count(s[i]) - 1);
+                need(samba_run(s[i], &r));
+                r.run_from_call_id = r.run_until_call_id;
+                r.run_until_call_id = step % 2 ? -1 : samba_session_call_count(s[i]);
+            }
             if (i == 1)
                 r.section_type_count = chosen, r.section_types = at_once;
             if (i == 4)
@@ -309,9 +316,9 @@ static void check_sections(int accumulation, int threads)
         }
         need(samba_fill_normal(b.inputs[0], (uint64_t)(50 + step), 0, 1));
     }
-    for (int i = 1; i < 5; i++)
+    for (int i = 1; i < WAYS; i++)
         assert_same_bits(s[0], s[i], COMPUTED);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < WAYS; i++)
         samba_session_free(s[i]);
     batch_free(&b);
 }

@@ -54,7 +54,7 @@ class Ports:
         self._inputs = {name: _Port(device, name) for name in device.names("input")}
         self._outputs = {name: _Port(device, name) for name in device.names("output")}
 
-    def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train):
+    def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
         device, addresses, results, kept = self._device, [], [], []
         with device._mine():
@@ -90,6 +90,6 @@ class Ports:
                     addresses.append(0)
                     kept.append(tensor)
                 i += 1
-            options = device._options(section_types, section_ids, train)
-            device._run(options, len(inputs), len(outputs), addresses, hyperparameters)
+            options = device._options(section_types, section_ids, train, calls)
+            device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
         return tuple(results)

@@ -13,6 +13,9 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state
+from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, output_gradients
+from sambaflow.samba.arguments import section_ids as flat_ids
+from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.ports import Ports, host_tensor
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
@@ -28,10 +31,6 @@ def _unknown_keyword(function, name):
     known = [key for key, its in inspect.signature(function).parameters.items() if its.kind is not its.VAR_KEYWORD]
     near = difflib.get_close_matches(name, known, 1)
     return f"{function.__name__} has no keyword {name!r}" + (f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}")
-
-
-def _listed(x):
-    return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
 
 
 class SambaSession:
@@ -108,9 +107,9 @@ class SambaSession:
             if isinstance(inputs, dict):
                 results = model(**{key: _map(tracer.add_input, x, key) for key, x in inputs.items()})
             else:
-                results = model(*[_map(tracer.add_input, x, f"input_{i}") for i, x in enumerate(_listed(inputs))])
+                results = model(*[_map(tracer.add_input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
         outputs = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
-        losses = {i for index in loss_indices or () for i in _listed(index)}
+        losses = {i for index in loss_indices or () for i in listed(index)}
         for i, x in enumerate(outputs):
             value = tracer.value(x)
             outputs[i] = tracer.wrap(value)
@@ -137,7 +136,7 @@ class SambaSession:
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         if not inference:
-            groups, _kept = _optimizers(tracer, _listed(optimizers))
+            groups, _kept = _optimizers(tracer, listed(optimizers))
             options.optimizers, options.optimizer_count = groups, len(groups)
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
@@ -194,29 +193,39 @@ class SambaSession:
             args = args[1:]
         if not self._profiler.enabled:
             return self._run(*args, **kwargs)
-        types = "".join(f"_{word.upper()}" for word in kwargs.get("section_types", ()))
+        types = "".join(f"_{word.upper()}" for word in words(kwargs.get("section_types")))
         with self._profiler.event("SAMBA_SESSION_RUN" + types):
             return self._run(*args, **kwargs)
 
     def _run(self, input_tensors=None, output_tensors=(), hyperparam_dict=None, data_parallel=False, reduce_on_rdu=False, section_ids=(),
             section_types=(), run_until_call_id=None, run_from_call_id=None, data_parallel_mode="normal", train=True,
             grad_of_outputs=None, graph_name=None):  # fmt: skip
-        """Runs sections of the PEF; returns the outputs that were asked for."""
-        device = self._device or self.loaded()
-        if data_parallel or reduce_on_rdu:
-            raise errors.UnsupportedError("run: data_parallel needs several replicas, which this version cannot start: leave it out")
-        if graph_name is not None or run_until_call_id is not None or run_from_call_id is not None:
-            raise errors.UnsupportedError("run: graph_name, run_until_call_id and run_from_call_id are not supported by this version")
+        """Runs sections of the PEF; returns the outputs that were asked for.
+
+        `section_types`, any case, or `section_ids`, nested as you like, say which sections run, in the order given; without them the
+        schedule does, from the call `run_from_call_id` up to `run_until_call_id`, which is not run: [0, k) and [k, end) one after the
+        other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the order of the
+        outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run. Wrong arguments change nothing."""
+        device, calls, gradients = self._device or self.loaded(), NO_CALLS, ()
+        if data_parallel or reduce_on_rdu or data_parallel_mode != "normal":
+            check_data_parallel("run", data_parallel, reduce_on_rdu, data_parallel_mode)
+        if graph_name is not None:
+            check_graph(device, graph_name)
+        if run_from_call_id is not None or run_until_call_id is not None:
+            calls = call_id("run_from_call_id", run_from_call_id), call_id("run_until_call_id", run_until_call_id)
+        if section_types.__class__ is not tuple or section_types:
+            section_types = tuple(words(section_types))
+        if section_ids.__class__ is not tuple or section_ids:  # a single 0 is one, too
+            section_ids = tuple(flat_ids(section_ids))
         if grad_of_outputs is not None:
-            for name, grad in zip(device.names("output"), _listed(grad_of_outputs)):
-                self.device_set(name + ".grad", grad)
-        inputs = input_tensors if input_tensors.__class__ is tuple else _listed(input_tensors)
-        outputs = output_tensors if output_tensors.__class__ is tuple else _listed(output_tensors)
-        hyperparameters = _hyperparameters(device, hyperparam_dict) if hyperparam_dict else None
+            given = output_gradients(grad_of_outputs, device.names("output"))
+            gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
+        inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
+        outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
-                return self._ports.run(inputs, outputs, hyperparameters, section_types, section_ids, train)
-        return self._ports.run(inputs, outputs, hyperparameters, section_types, section_ids, train)
+                return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
+        return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
 
     # ---- host and device ----
 
@@ -276,7 +285,7 @@ class SambaSession:
 
     def _optimizer_state(self, optims):
         """(state of a parameter, its key, the device's name) of every state tensor that the device has."""
-        for optimizer in _listed(optims):
+        for optimizer in listed(optims):
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"):
@@ -319,6 +328,12 @@ class SambaSession:
     def atexit_register(func, *args, **kwargs):
         """Has `func` called when the program ends."""
         atexit.register(func, *args, **kwargs)
+
+    def reset_random_generator(self):
+        """Random numbers start over, from the seed of utils.set_seed: masks of dropout, also of dropouts that were given a seed, as right after
+        trace_graph."""
+        if self._device is not None:
+            self._device.reset_random(self.seed)
 
     # ---- what the PEF has ----
 
@@ -366,19 +381,6 @@ def _map(add_input, x, name):
         return add_input(leaf)
 
     return torch.utils._pytree.tree_map(traced, x)
-
-
-def _hyperparameters(device, given):
-    """Names of the documents to those of the PEF: 'p' is every dropout rate."""
-    if "p" not in given:
-        return given
-    names, result = device.hyperparameters, {}
-    for name, value in given.items():
-        if name == "p" and name not in names:
-            result.update({known: value for known in names if known.endswith(".p")})
-        else:
-            result[name] = value
-    return result
 
 
 def _optimizers(tracer, optimizers):

@@ -8,20 +8,17 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba import _state
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, one_of
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor
 
-MAPPINGS = ("section", "spatial")
-DATA_PARALLEL_MODES = ("normal", "inorder", "optimal")
 
 
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
                 transfer_device=True):  # fmt: skip
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
     sets the gradients of outputs to ones. Returns the traced outputs, which are `model.output_tensors` too."""
-    if mapping not in MAPPINGS:
-        raise errors.ArgumentError(f"mapping {mapping!r}: expected one of {', '.join(MAPPINGS)}")
-    if data_parallel_mode not in DATA_PARALLEL_MODES:
-        raise errors.ArgumentError(f"data_parallel_mode {data_parallel_mode!r}: expected one of {', '.join(DATA_PARALLEL_MODES)}")
+    one_of("mapping", mapping, MAPPINGS)
+    one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
     return _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)
 
 

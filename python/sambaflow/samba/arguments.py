@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arguments of `samba.session.run` may be, as far as they are Python's: names, shapes and dtypes are checked by the C library."""
+from sambaflow import errors
+
+MAPPINGS = ("section", "spatial")
+NO_CALLS = (-1, -1)  # what C takes for the whole schedule
+DATA_PARALLEL_MODES = ("normal", "inorder", "optimal")
+
+
+def one_of(name, value, known):
+    """Refuses a word that is not among the known."""
+    if value not in known:
+        raise errors.ArgumentError(f"{name} {value!r}: expected one of {', '.join(known)}")
+
+
+def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
+    """This is one process: whatever needs several says so."""
+    one_of("data_parallel_mode", mode, DATA_PARALLEL_MODES)
+    if data_parallel:
+        raise errors.UnsupportedError(
+            f"{call}: data_parallel=True needs one process for each replica and this is a single one, of a version that cannot join others: "
+            "leave it out to train on one"
+        )
+    if reduce_on_rdu:
+        raise errors.ArgumentError(f"{call}: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it")
+
+
+def check_graph(device, name):
+    """A PEF has one graph: its name may be said."""
+    if name is not None and name != device.graph_name:
+        raise errors.NameError_(f"run: {device.pef} has no graph {name!r}; it has {device.graph_name!r}")
+
+
+def listed(x):
+    """None, one or several as a list. A word is one."""
+    return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def section_ids(given):
+    """Ids and lists of ids, nested as deep as you like, one after the other.
+
+    >>> section_ids([0, [1, [2, 1]], 3])
+    [0, 1, 2, 1, 3]
+    """
+    flat = []
+    for x in listed(given):
+        if isinstance(x, (list, tuple)):
+            flat += section_ids(x)
+        elif isinstance(x, int) and not isinstance(x, bool):
+            flat.append(x)
+        else:
+            raise TypeError(f"run: section_ids has {x!r}: expected integers, or lists of them")
+    return flat
+
+
+def section_types(given):
+    """Words, one or several."""
+    types = listed(given)
+    for x in types:
+        if not isinstance(x, str):
+            raise TypeError(f"run: section_types has {x!r}: expected words such as 'FWD'")
+    return types
+
+
+def call_id(name, given):
+    """A call's number; -1, which C takes for none, where there is none."""
+    if given is None:
+        return -1
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"run: {name} is {given!r}: expected an integer")
+    return given if given != -1 else -2  # a number that was given, though no call's
+
+
+def output_gradients(given, outputs):
+    """{name of an output: gradient} of a dict, or of a list in the order of the traced outputs, where None leaves one as it is."""
+    if isinstance(given, dict):
+        return {name: grad for name, grad in given.items() if grad is not None}
+    given = listed(given)
+    if len(given) > len(outputs):
+        raise errors.ArgumentError(f"run: grad_of_outputs has {len(given)} gradients, and there are {len(outputs)} outputs: {', '.join(outputs)}")
+    return {name: grad for name, grad in zip(outputs, given) if grad is not None}
