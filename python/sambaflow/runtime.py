@@ -12,6 +12,7 @@ import os
 import threading
 import warnings
 
+from sambaflow import dlpack
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError, raise_status
 from sambaflow.words import array_of, encoded, message, path_of, text
@@ -96,10 +97,15 @@ def _dtype_number(dtype):
     raise TypeError(f"a dtype is one of {', '.join(DTYPE_NAMES)}: given {dtype!r:.100}")
 
 
+def _nested(shape):
+    """Lists of that shape, which has a 0."""
+    return [_nested(shape[1:]) for _ in range(shape[0])]
+
+
 class Tensor:
     """A host tensor (samba_tensor): name, dtype, shape and strides over memory that `owner` keeps alive."""
 
-    __slots__ = ("c", "context", "owner")
+    __slots__ = ("c", "context", "owner", "__weakref__")
 
     def __init__(self, name, dtype, shape, context=None):
         """New memory, zeroed."""
@@ -134,19 +140,67 @@ class Tensor:
 
     @classmethod
     def wrap(cls, name, array, context=None):
-        """Over anything with the buffer protocol (NumPy arrays, array.array, memoryview), without a copy."""
+        """Over anything with the buffer protocol (NumPy arrays, array.array, memoryview), without a copy. Strided arrays too, where they have
+        NumPy's array interface. Read-only memory is refused, since a tensor may be written to.
+
+        >>> import array
+        >>> numbers = array.array("f", [1, 2])
+        >>> tensor = Tensor.wrap("x", numbers)
+        >>> numbers[0] = 5
+        >>> tensor.tolist()
+        [5.0, 2.0]
+        """
         if isinstance(array, Tensor):
             return array
-        view = memoryview(array)
-        if view.format not in _FROM_FORMAT:
+        try:
+            view = memoryview(array)
+        except TypeError:
+            raise TypeError(f"wrap: {type(array).__name__} has no buffer of numbers; Tensor.from_dlpack takes what has __dlpack__") from None
+        dtype = _FROM_FORMAT.get(view.format.lstrip("@=<"))
+        if dtype is None or view.itemsize != lib.samba_dtype_size(DTYPES[dtype]):
             raise TypeError(f"a buffer of format {view.format!r}: expected one of {', '.join(sorted(_FROM_FORMAT))}")
+        if view.readonly:
+            raise ValueError("a read-only buffer: pass a copy")
         if any(stride < 0 or stride % view.itemsize for stride in view.strides):
             raise ValueError("a buffer with negative strides or strides that are no whole elements: pass a copy")
-        if not view.c_contiguous:
+        if view.c_contiguous:
+            address = int(ffi.cast("uintptr_t", ffi.from_buffer(view)))
+        elif hasattr(array, "__array_interface__"):
+            address = array.__array_interface__["data"][0]
+        else:
             raise ValueError("a buffer that is not contiguous: pass a contiguous copy")
-        strides = [stride // view.itemsize for stride in view.strides]
-        buffer = ffi.from_buffer(view)
-        return cls._over(name, _FROM_FORMAT[view.format], view.shape, strides, int(ffi.cast("uintptr_t", buffer)), (view, buffer), context)
+        strides = None if view.c_contiguous else [stride // view.itemsize for stride in view.strides]
+        return cls._over(name, dtype, view.shape, strides, address, (view, array), context)
+
+    from_numpy = wrap
+
+    @classmethod
+    def from_dlpack(cls, name, array, context=None):
+        """Over the memory of anything with __dlpack__ (arrays of torch, NumPy, JAX ...), which lives until this ends."""
+        capsule = dlpack.capsule_of(array)
+        found, dtype = dlpack.look(capsule, DTYPE_NAMES)
+        shape = found.shape[0 : found.rank] if found.rank else ()
+        self = cls.__new__(cls)
+        self._made(lib.samba_tensor_from_memory, name, dtype, shape, (found.strides, found.data, dlpack.release_of(found), found.managed), None, context)
+        dlpack.take(capsule)
+        return self
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A capsule over this memory, for from_dlpack of other libraries; `copy=True` over a copy."""
+        dlpack.check_request(stream, dl_device)
+        source = self._with_data("__dlpack__")
+        if copy:
+            source = Tensor(self.name, self.dtype, self.shape, self.context)
+            self.context.check(lib.samba_tensor_copy(source.c, self.c))
+        return dlpack.give(source, source.c, self.dtype, DTYPE_NAMES, max_version, bool(copy))
+
+    def __dlpack_device__(self):
+        return dlpack.CPU
+
+    def _with_data(self, what):
+        if not lib.samba_tensor_has_data(self.c):
+            raise StateError(f"{what} of tensor {self.name!r}: it is empty; Tensor.zeros makes one with memory")
+        return self
 
     @property
     def name(self):
@@ -162,26 +216,59 @@ class Tensor:
         return tuple(lib.samba_tensor_shape(self.c)[0:rank])
 
     @property
+    def strides(self):
+        """In elements."""
+        rank = lib.samba_tensor_rank(self.c)
+        return tuple(lib.samba_tensor_strides(self.c)[0:rank])
+
+    @property
     def __array_interface__(self):
-        rank, size = lib.samba_tensor_rank(self.c), lib.samba_dtype_size(lib.samba_tensor_dtype(self.c))
-        if self.dtype == "bfloat16":
-            raise TypeError("NumPy has no bfloat16: convert to float32 first")
-        letter = {"f": "f", "b": "b", "u": "u"}.get(self.dtype[0], "i")
+        self._with_data("__array_interface__")
+        size, dtype = lib.samba_dtype_size(lib.samba_tensor_dtype(self.c)), self.dtype
+        if dtype == "bfloat16":
+            raise TypeError("NumPy has no bfloat16: convert to float32 first, or use __dlpack__")
+        letter = {"f": "f", "b": "b", "u": "u"}.get(dtype[0], "i")
         return {
-            "version": 3, "typestr": f"<{letter}{size}", "shape": self.shape,
-            "strides": tuple(stride * size for stride in lib.samba_tensor_strides(self.c)[0:rank]),
+            "version": 3, "typestr": f"<{letter}{size}", "shape": self.shape, "strides": tuple(stride * size for stride in self.strides),
             "data": (int(ffi.cast("uintptr_t", lib.samba_tensor_data(self.c))), False),
         }  # fmt: skip
 
-    def tolist(self):
-        """Nested lists of Python numbers; a number where there is one element."""
-        bytes_ = lib.samba_tensor_numel(self.c) * lib.samba_dtype_size(lib.samba_tensor_dtype(self.c))
-        if self.dtype not in _FORMATS:
-            raise TypeError(f"tolist of {self.dtype}: convert to float32 first")
+    def __buffer__(self, flags):
+        """Python 3.12's buffer protocol: memoryview(tensor), of a contiguous tensor."""
+        return self._view("__buffer__")
+
+    def _view(self, what):
+        """A memoryview of a contiguous tensor's values, which keeps this alive."""
+        self._with_data(what)
+        dtype, count = self.dtype, lib.samba_tensor_numel(self.c)
+        if dtype not in _FORMATS:
+            raise TypeError(f"{what} of {dtype}: convert to float32 first, or use __dlpack__")
         if not lib.samba_tensor_is_contiguous(self.c):
-            raise ValueError("tolist of a tensor that is not contiguous: copy it first")
-        flat = memoryview(ffi.buffer(lib.samba_tensor_data(self.c), bytes_)).cast("B").cast(_FORMATS[self.dtype])
-        return flat.cast("B").cast(_FORMATS[self.dtype], self.shape).tolist() if len(flat) else []
+            raise ValueError(f"{what} of a tensor that is not contiguous: copy it first")
+        if count == 0:
+            raise ValueError(f"{what} of a tensor of shape {self.shape}: there are no values")
+        data = ffi.gc(lib.samba_tensor_data(self.c), lambda _, owner=self: None)
+        flat = memoryview(ffi.buffer(data, count * lib.samba_dtype_size(DTYPES[dtype])))
+        return flat.cast("B").cast(_FORMATS[dtype], self.shape)
+
+    def tolist(self):
+        """Nested lists of Python numbers; a number where there is one element.
+
+        >>> Tensor.zeros("x", "int64", (2, 0)).tolist()
+        [[], []]
+        """
+        if 0 in self.shape:
+            self._with_data("tolist")
+            return _nested(self.shape)
+        return self._view("tolist").tolist()
+
+    def __deepcopy__(self, memo):
+        fresh = Tensor(self.name or None, self.dtype, self.shape)
+        fresh.context.check(lib.samba_tensor_copy(fresh.c, self._with_data("deepcopy").c))
+        return fresh
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a sambaflow.runtime.Tensor cannot be pickled or copied shallowly: it is a view of memory; pickle its tolist() or NumPy array")
 
     def __repr__(self):
         return f"Tensor(name={self.name!r}, dtype={self.dtype}, shape={self.shape})"
@@ -267,6 +354,9 @@ class Session:
         """Dropout seeds are drawn from `seed` as by a new session (samba_session_reset_random)."""
         with self._mine():
             lib.samba_session_reset_random(self.c, seed % 2**64)
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one")
 
     def _mine(self):
         """The lock, to be held while the C session is used. Others wait for nothing: who finds it taken is told."""

@@ -5,7 +5,7 @@ import torch as _torch
 from sambaflow.samba import _state, optim, rules  # noqa: F401  rules register themselves
 from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_model, from_torch_model_
 from sambaflow.samba.samba_session import SambaSession
-from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor, to_torch
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch
 
 from sambaflow.samba.functional import *  # noqa: F403
 

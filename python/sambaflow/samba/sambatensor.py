@@ -7,6 +7,8 @@ offers each torch function whole to the tracer, and `__torch_dispatch__` what to
 """
 import torch
 
+from sambaflow import dlpack
+from sambaflow.runtime import DTYPE_NAMES
 from sambaflow.samba import _state
 
 _UNNAMED = ""
@@ -185,6 +187,22 @@ class SambaTensor(torch.Tensor):
         """The NumPy array with the values."""
         return self.torch_tensor().detach().numpy()
 
+    def __array__(self, dtype=None, copy=None):
+        """NumPy's view of the values: what np.asarray(tensor) gives, over the same memory unless another dtype or a copy is asked for."""
+        array = self.numpy()
+        if dtype is not None and dtype != array.dtype:
+            if copy is False:
+                raise ValueError(f"{array.dtype} values as {dtype} need a copy, and copy=False was given")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **request):
+        """A DLPack capsule over the values' memory."""
+        return self.torch_tensor().__dlpack__(**request)
+
+    def __dlpack_device__(self):
+        return self.torch_tensor().__dlpack_device__()
+
     def data_ptr(self):
         """The address of the first element; 0 while the tensor is empty."""
         return 0 if self._held is None else self._held.data_ptr()
@@ -326,6 +344,32 @@ def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region
     if tensor is None or isinstance(tensor, SambaTensor):
         return tensor
     return SambaTensor(tensor, name=name, batch_dim=batch_dim, region_name=region_name)
+
+
+def from_numpy(array, name=None, batch_dim=None, region_name=None):
+    """A SambaTensor over the memory of a NumPy array, as torch.from_numpy. Read-only arrays are refused: a tensor may be written to.
+
+    >>> import numpy
+    >>> array = numpy.zeros(2, "float32")
+    >>> tensor = from_numpy(array, name="x")
+    >>> array[0] = 5
+    >>> tensor.tolist()
+    [5.0, 0.0]
+    """
+    flags = getattr(array, "flags", None)
+    if flags is not None and not getattr(flags, "writeable", True):
+        raise ValueError("from_numpy: the array is read-only: pass array.copy()")
+    return from_torch_tensor(torch.from_numpy(array), name, batch_dim, region_name=region_name)
+
+
+def from_dlpack(array, name=None, batch_dim=None, region_name=None):
+    """A SambaTensor over the memory of anything with __dlpack__ (arrays of NumPy, JAX, runtime.Tensor ...), as torch.from_dlpack. Read-only memory is
+    refused."""
+    if isinstance(array, SambaTensor):
+        return array
+    if not isinstance(array, torch.Tensor):
+        dlpack.look(dlpack.capsule_of(array), DTYPE_NAMES)
+    return from_torch_tensor(torch.from_dlpack(array), name, batch_dim, region_name=region_name)
 
 
 def to_torch(obj):
