@@ -9,7 +9,6 @@ import threading
 import time
 import weakref
 
-import numpy
 import pytest
 import torch
 from torch import nn
@@ -144,14 +143,3 @@ def test_two_threads_one_session(small):
         thread.join()
     if refused:  # they may never have met
         assert "used by another thread" in refused[0]
-
-
-def test_wrapped_memory():
-    array = numpy.arange(6, dtype="float32").reshape(2, 3)
-    tensor = Tensor.wrap("x", array)
-    array[0, 0] = 9
-    assert tensor.tolist() == [[9, 1, 2], [3, 4, 5]] and numpy.asarray(tensor)[0, 0] == 9
-    assert tensor.shape == (2, 3) and tensor.dtype == "float32" and repr(tensor).startswith("Tensor(name='x'")
-    for bad, kind in ((array[:, ::-1], ValueError), (array.T, ValueError), (numpy.zeros(2, "complex64"), TypeError)):
-        with pytest.raises(kind):
-            Tensor.wrap("x", bad)

@@ -114,6 +114,12 @@ def test_strides():
     assert numpy.from_dlpack(wrapped).tolist() == [[1.0, 3.0], [9.0, 11.0]]
 
 
+def test_a_tensor_tells_of_itself():
+    ours = Tensor.wrap("x", numpy.arange(6, dtype="float32").reshape(2, 3))
+    assert (ours.name, ours.dtype, ours.shape, ours.strides) == ("x", "float32", (2, 3), (3, 1))
+    assert ours.tolist() == [[0, 1, 2], [3, 4, 5]] and repr(ours) == "Tensor(name='x', dtype=float32, shape=(2, 3))"
+
+
 def test_no_elements_and_one():
     for shape in ((), (0,), (2, 0, 3)):
         ours = Tensor.zeros("x", "int64", shape)
