@@ -4,6 +4,16 @@
  * compiler, so each of them is asked for. */
 #include "kernels/cpu/blocks.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+static bool has_f16c(void) /* GCC 10 does not know the name */
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 const char *const samba_isa_names[SAMBA_ISA_COUNT] = {"generic", "avx2", "avx512"};
 
 const samba_kernels *samba_kernels_for(samba_isa isa)
@@ -12,7 +22,7 @@ const samba_kernels *samba_kernels_for(samba_isa isa)
     case SAMBA_ISA_GENERIC: return &samba_kernels_generic;
 #if defined(__x86_64__)
     case SAMBA_ISA_AVX2:
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
             return &samba_kernels_avx2;
         return NULL;
     case SAMBA_ISA_AVX512:
