@@ -3,7 +3,7 @@
 BUILD ?= build
 MESON_OPTIONS ?=
 
-.PHONY: all packages demo check check-torch bench asan install clean
+.PHONY: all packages demo check check-torch bench asan install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -34,6 +34,9 @@ asan: | packages
 
 install: all
 	@meson install -C $(BUILD)
+
+wheel:
+	@tools/wheel.sh $(BUILD)
 
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan

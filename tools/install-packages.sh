@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a step needs, says which, and does nothing when all are there.
-# Usage: tools/install-packages.sh build|torch|bench
+# Usage: tools/install-packages.sh build|python|bench
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
 zlib1g-dev libcmocka-dev valgrind"
-torch="python3 python3-venv python3-pip python3-dev"
-bench="$torch g++" # torch.compile writes C++ that includes Python.h
+python="python3 python3-venv python3-pip python3-dev"
+bench="$python g++" # torch.compile writes C++ that includes Python.h
 case "${1:-}" in
 build) wanted=$build ;;
-torch) wanted=$torch ;;
+python) wanted=$python ;;
 bench) wanted=$bench ;;
-*) echo "usage: $0 build|torch|bench" >&2; exit 2 ;;
+*) echo "usage: $0 build|python|bench" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" >&2

@@ -4,7 +4,7 @@
 set -eu
 env=$1/torch-env
 if [ ! -e "$env/ready" ]; then
-    tools/install-packages.sh torch >&2
+    tools/install-packages.sh python >&2
     echo "sambaflow: making $env with torch 2.13.0 and numpy" >&2
     rm -rf "$env"
     python3 -m venv "$env" >&2

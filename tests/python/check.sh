@@ -6,7 +6,7 @@ set -eu
 build=$(cd "$1" && pwd)
 env=$build/python-env
 tools/install-packages.sh build >&2
-tools/install-packages.sh torch >&2
+tools/install-packages.sh python >&2
 if [ ! -e "$env/ready" ]; then
     echo "sambaflow: making $env with torch 2.13.0, transformers and pytest" >&2
     rm -rf "$env"

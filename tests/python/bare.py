@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed package where there is nothing but Python: neither torch, NumPy, pytest nor a compiler.
+
+Usage: bare.py [FOLDER]. FOLDER: where the first example of docs/python.md ran; its last one runs there."""
+import doctest
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+
+import sambaflow
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+# Prints the libraries that come into a process with the package.
+LOADED = """
+import _cffi_backend
+def libraries():
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return {line.split()[-1] for line in maps if ".so" in line}
+before = libraries()
+import sambaflow
+print(*libraries() - before, sep="\\n")
+"""
+GLIBC_AND_ZLIB = r"lib(c|m|mvec|dl|pthread|rt|z)[-.].*"  # what every Linux that has this glibc has
+
+
+def taken_from_the_machine():
+    """Libraries of the package that come neither with it nor with glibc."""
+    loaded = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout.split()
+    home = pathlib.Path(sys.prefix).resolve()
+    return sorted(x for x in loaded if home not in pathlib.Path(x).parents and not re.fullmatch(GLIBC_AND_ZLIB, pathlib.Path(x).name))
+
+
+def import_ms():
+    """Milliseconds that `import sambaflow` takes in a new process: the best of five, as others may be at work."""
+    timed = "import time; t = time.perf_counter(); import sambaflow, sambaflow.runtime; print(1e3 * (time.perf_counter() - t))"
+    return min(float(subprocess.run([sys.executable, "-c", timed], check=True, capture_output=True).stdout) for _ in range(5))
+
+
+def main(folder=None):
+    for name in ("torch", "numpy"):
+        assert importlib.util.find_spec(name) is None, f"{name} is here: this is no bare environment"
+    from sambaflow import errors, logging, runtime, sambacollections
+
+    for module in (sambaflow, errors, logging, runtime, sambacollections):
+        assert doctest.testmod(module).failed == 0, module
+    program = [sys.executable, "-m", "sambaflow"]
+    assert sambaflow.__version__ in subprocess.run([*program, "--version"], check=True, capture_output=True, text=True).stdout
+    command = pathlib.Path(sys.executable).parent / "sambaflow"
+    assert "inspect" in subprocess.run([command, "--help"], check=True, capture_output=True, text=True).stdout
+    assert subprocess.run([command, "inspect", "nowhere.pef"], capture_output=True).returncode == 1
+    if folder:
+        import os
+
+        os.chdir(folder)
+        block = [x for x in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S) if "sambaflow.runtime" in x][0]
+        exec(compile(block, "docs/python.md", "exec"), {"__name__": "page"})
+        assert subprocess.run([command, "inspect", "out/digits/digits.pef"], check=True, capture_output=True).stdout
+    carried = importlib.util.find_spec("sambaflow").submodule_search_locations[0] + ".libs"
+    if pathlib.Path(carried).is_dir():  # a wheel that brings its libraries
+        assert taken_from_the_machine() == []
+    ms = import_ms()
+    assert ms < 50, f"import sambaflow takes {ms:.0f} ms, more than 50"
+    print(f"bare: Python {sys.version.split()[0]}, import sambaflow in {ms:.1f} ms: fine")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
