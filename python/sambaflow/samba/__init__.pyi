@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+from sambaflow.samba import nn as nn, optim as optim, utils as utils
+from sambaflow.samba.convert import (
+    from_named_dict as from_named_dict,
+    from_torch as from_torch,
+    from_torch_model as from_torch_model,
+    from_torch_model_ as from_torch_model_,
+)
+from sambaflow.samba.functional import *
+from sambaflow.samba.samba_session import SambaSession as SambaSession
+from sambaflow.samba.sambatensor import (
+    SambaParameter as SambaParameter,
+    SambaTensor as SambaTensor,
+    from_dlpack as from_dlpack,
+    from_numpy as from_numpy,
+    from_torch_tensor as from_torch_tensor,
+    to_torch as to_torch,
+)
+from sambaflow.samba.utils import set_seed as set_seed
+
+session: SambaSession
+
+# torch's functions of these names as SambaTensors, with their arguments.
+def randn(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def rand(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def randint(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def zeros(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def ones(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def full(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def empty(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...
+def arange(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...

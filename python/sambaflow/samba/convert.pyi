@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
+
+import torch
+
+from sambaflow.samba.sambatensor import SambaTensor
+
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
+def from_torch_model_(model: _Module) -> _Module: ...
+def from_torch_model(model: _Module) -> _Module: ...
+def from_named_dict(tensors: Mapping[str, torch.Tensor]) -> dict[str, SambaTensor]: ...
+@overload
+def from_torch(obj: _Module) -> _Module: ...
+@overload
+def from_torch(obj: torch.Tensor) -> SambaTensor: ...
+@overload
+def from_torch(obj: Any) -> Any: ...

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+from sambaflow.samba.utils.utils import (
+    get_file_dir as get_file_dir,
+    get_rank as get_rank,
+    get_world_size as get_world_size,
+    init_output_grads as init_output_grads,
+    is_main_process as is_main_process,
+    measure_performance as measure_performance,
+    measure_sections as measure_sections,
+    set_seed as set_seed,
+    trace_graph as trace_graph,
+)
+
+__all__ = [
+    "get_file_dir",
+    "get_rank",
+    "get_world_size",
+    "init_output_grads",
+    "is_main_process",
+    "measure_performance",
+    "measure_sections",
+    "set_seed",
+    "trace_graph",
+]

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+import argparse
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+COMMANDS: tuple[str, ...]
+_Add = Callable[[argparse.ArgumentParser], Any] | None
+
+def parse_app_args(
+    argv: Iterable[str] | None = None,
+    dev_mode: bool = False,
+    common_parser_fn: _Add = None,
+    compile_parser_fn: _Add = None,
+    test_parser_fn: _Add = None,
+    run_parser_fn: _Add = None,
+    **other_parser_fns: _Add,
+) -> argparse.Namespace: ...
+def parse_yaml_to_args(path: str | os.PathLike[str], argv: Sequence[str] | None = None, **parser_fns: Any) -> argparse.Namespace: ...
