@@ -31,5 +31,11 @@ class OrderedSet(MutableSet):
     def discard(self, element):
         self._elements.pop(element, None)
 
+    def update(self, *others):
+        """Adds the elements of the others, in their order."""
+        for other in others:
+            for element in other:
+                self.add(element)
+
     def __repr__(self):
         return f"OrderedSet({list(self._elements)})"

@@ -5,6 +5,9 @@ from typing import Tuple
 import torch
 from torch import nn
 
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+
 
 def basic_weight_init(module):
     """What the slides' model applies; they leave it out."""
@@ -102,3 +105,16 @@ class Recurrent(nn.Module):
 
     def forward(self, x, target):
         return nn.functional.cross_entropy(self.head(self.cell(x)[0]).transpose(1, 2), target)
+
+
+def trained(tmp_path, **options):
+    """ResFFNLogReg, compiled and loaded: the model, its inputs, its traced outputs."""
+    model = ResFFNLogReg(20, 32, 10)
+    samba.from_torch_model_(model)
+    image = samba.randn(8, 20, name="image", batch_dim=0)
+    label = samba.randint(10, (8,), name="label", batch_dim=0)
+    inputs = (image, label)
+    optim = samba.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    pef = samba.session.compile(model, inputs, optim, name="resffn", loss_indices=[(0,)], output_folder=str(tmp_path), **options)
+    outputs = utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[(0,)])
+    return model, inputs, outputs

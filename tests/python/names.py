@@ -1,72 +1,235 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every name of the documents, where it is implemented and tested: makes docs/names.md, and says whether it is what it should be.
+"""Every name of the documents, where it is implemented and which test uses it: makes docs/names.md, and says whether it is what it should be.
+
+Needs Python alone: sources and tests are read, not imported. A name is looked up as Python would, through imports and base classes; what ends
+in a class of torch is torch's. The test is the first that has the name in its own name, else the first that uses it, tests of the documents
+before others. test_names.py imports the package and compares.
 
 Usage: names.py [--write]"""
+import ast
+import functools
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "names.md"
-# document -> (where its names live, {test file: names tested there}, names that are not there yet)
+TESTS = ROOT / "tests" / "python"
+
+# document -> (where its names live, names)
 DOCUMENTS = {
     "samba.sambatensor: SambaTensor": (
-        "sambaflow.samba.SambaTensor",
-        {
-            "test_document_tensor.py": """__getitem__ __setitem__ backward bfloat16 bool clear_data data_ptr dim element_size float int is_fast_access
-            is_floating_point item long materialize_ ndimension nelement new_empty new_full new_ones new_zeros numel permute requires_grad_ reshape
-            reusable short size stride to torch torch_tensor type type_as view_as T data device dtype fast_access grad materializer materializer_provided
-            ndim requires_grad shape sn_grad_name sn_name sn_region_name""",
-            "test_document_session.py": "cpu cpu_ rdu sn_data sn_grad",
-        },
-        "",
+        "sambaflow.samba.sambatensor.SambaTensor",
+        """__getitem__ __setitem__ backward bfloat16 bool clear_data cpu cpu_ data_ptr dim element_size float int is_fast_access is_floating_point item
+        long materialize_ ndimension nelement new_empty new_full new_ones new_zeros numel permute rdu requires_grad_ reshape reusable short size stride
+        to torch torch_tensor type type_as view_as T data device dtype fast_access grad materializer materializer_provided ndim requires_grad shape
+        sn_data sn_grad sn_grad_name sn_name sn_region_name""",
     ),
-    "samba.sambatensor: functions": ("sambaflow.samba", {"test_document_tensor.py": "from_torch_tensor to_torch"}, ""),
-    "samba.session": (
-        "sambaflow.samba.session",
-        {
-            "test_document_session.py": """compile run get_argin_names get_samba_tensor_by_name get_section_types get_tensors get_tensors_by_name get_weight_names
-            samba_profile start_samba_profile end_samba_profile profiler sync_buffers_to_cpu sync_buffers_to_rdu to_cpu to_cpu_ to_rdu to_device update_tensor
-            disable_graphamp reset get_dropout_rate_argin_names get_dropout_seed_argin_names atexit_register""",
-            "test_document_slides.py": "tracing use_static_functional",
-            "test_session_run.py": "reset_random_generator",
-        },
-        """add_graph compile_multigraph init_multigraph_runtime setup enable_lazy_param disable_lazy_param use_lazy_param enable_pinned_memory
-        disable_pinned_memory use_pinned_memory start_runtime_profile end_runtime_profile use_abexit use_legacy_names""",
+    "samba.sambatensor: functions": ("sambaflow.samba", "SambaTensor from_torch_tensor to_torch"),
+    "samba.session: SambaSession": (
+        "sambaflow.samba.samba_session.SambaSession",
+        """add_graph atexit_register compile compile_multigraph disable_graphamp disable_lazy_param disable_pinned_memory enable_lazy_param
+        enable_pinned_memory end_runtime_profile end_samba_profile get_argin_names get_dropout_rate_argin_names get_dropout_seed_argin_names
+        get_samba_tensor_by_name get_section_types get_tensors get_tensors_by_name get_weight_names init_multigraph_runtime reset
+        reset_random_generator run samba_profile setup start_runtime_profile start_samba_profile sync_buffers_to_cpu sync_buffers_to_rdu to_cpu
+        to_cpu_ to_device to_rdu update_tensor use_abexit use_lazy_param use_legacy_names use_pinned_memory use_static_functional profiler tracing""",
     ),
-    "samba.utils": (
-        "sambaflow.samba.utils",
-        {
-            "test_document_session.py": "init_output_grads trace_graph",
-            "test_document_slides.py": "measure_performance measure_sections get_file_dir",
-            "test_document_tensor.py": "set_seed",
-        },
-        "trace_multigraph",
-    ),
-    "slides: application": (
+    "samba.utils": ("sambaflow.samba.utils", "init_output_grads trace_graph trace_multigraph"),
+    "slides and overview": (
         "sambaflow.samba",
-        {
-            "test_document_slides.py": """from_torch_model_ optim.SGD utils.argparser.parse_app_args utils.common.common_app_driver sambaloader.SambaLoader
-            randn randint rand""",
-            "test_models.py": "optim.AdamW",
-        },
-        "",
+        """from_torch_model_ from_torch_model session randn randint rand add SambaTensor.batch_dim
+        SambaTensor.mem_type optim.SGD optim.AdamW utils.utils.trace_graph utils.measure_performance
+        utils.measure_sections utils.get_file_dir utils.argparser.parse_app_args utils.common.common_app_driver sambaloader.SambaLoader""",
+    ),
+    "what programs import": (
+        "sambaflow",
+        """__version__ samba.from_torch samba.from_named_dict samba.zeros samba.ones samba.full samba.empty samba.arange samba.functional samba.nn
+        samba.nn.parameter.SambaParameter samba.set_seed samba.utils.set_seed samba.utils.get_rank samba.utils.get_world_size
+        samba.utils.is_main_process samba.utils.argparser.parse_yaml_to_args samba.utils.dataset.mnist.dataset_transform
+        samba.utils.pef_utils.get_pefmeta samba.utils.pef_utils.get_pefmeta_dict samba.directives.op_fusion samba.graph.FwdGraph
+        samba.graph.SambaGraph samba.profiler.Profiler logging.samba_logger sambacollections.OrderedSet""",
     ),
 }
 
 
+# ---- where a name is implemented ----
+
+
+@functools.lru_cache(None)
+def module_of(path):
+    """(file, its statements) of a module of the package; None where there is none."""
+    base = ROOT / "python" / pathlib.Path(*path.split("."))
+    for file in (base.with_suffix(".py"), base / "__init__.py"):
+        if file.exists():
+            return file, ast.parse(file.read_text(encoding="utf-8")).body
+    return None
+
+
+def bound(statements):
+    """(name, statement that binds it) of a module's or a class's statements, the last one of a name last."""
+    for node in statements:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name, node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for leaf in ast.walk(target):
+                    if isinstance(leaf, ast.Name):
+                        yield leaf.id, node
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                yield alias.asname or alias.name.split(".")[0], node
+        elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For)):
+            yield from bound(node.body + getattr(node, "orelse", []))
+
+
+def generated(statements, name):
+    """Whether a module makes names from text: a list of words, split, that has it."""
+    return any(isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split()
+               for statement in statements if isinstance(statement, ast.Assign) for node in ast.walk(statement))  # fmt: skip
+
+
+def find(path, name):
+    """`file: name` where module `path` has `name`; None where it has not."""
+    if not module_of(path):
+        return None
+    file, statements = module_of(path)
+    node = dict(bound(statements)).get(name)
+    if isinstance(node, ast.ImportFrom):
+        original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
+        if module_of(f"{node.module}.{original}"):
+            return shown(module_of(f"{node.module}.{original}")[0])
+        return find(node.module, original)
+    if node is not None:
+        return shown(file, name)
+    for star in statements:
+        if isinstance(star, ast.ImportFrom) and star.names[0].name == "*" and module_of(star.module):
+            found = find(star.module, name)
+            if found:
+                return found
+    if generated(statements, name):
+        return shown(file, name)
+    return shown(module_of(f"{path}.{name}")[0]) if module_of(f"{path}.{name}") else None
+
+
+def attributes(node):
+    """Names that a class binds, also in the methods that make an object."""
+    yield from (name for name, _ in bound(node.body))
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and method.name in ("__init__", "__new__"):
+            for leaf in ast.walk(method):
+                if isinstance(leaf, ast.Attribute) and isinstance(leaf.ctx, ast.Store):
+                    yield leaf.attr
+
+
+def find_member(path, owner, name):
+    """The same for a class of a module."""
+    file, statements = module_of(path)
+    node = dict(bound(statements))[owner]
+    if isinstance(node, ast.ImportFrom):
+        return find_member(node.module, owner, name)
+    if name in attributes(node):
+        return shown(file, f"{owner}.{name}")
+    for base in node.bases:
+        words = ast.unparse(base)
+        if words.startswith("torch."):
+            return name if name in OF_TORCH.split() and words == "torch.Tensor" else None
+        found = find_member(path, words, name)
+        if found:
+            return found
+    return None
+
+
+# What SambaTensor has from torch.Tensor, which works on it as it is.
+OF_TORCH = """backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_full new_ones new_zeros numel
+permute requires_grad_ reshape short size stride to type_as view_as T device dtype grad ndim requires_grad shape"""
+
+
+def shown(file, name=None):
+    return f"{file.relative_to(ROOT / 'python').as_posix()}" + (f": {name}" if name else "")
+
+
+def implemented(home, name):
+    """Where, as a line of the page; '' while it is not there."""
+    *path, last = f"{home}.{name}".split(".")
+    if path[-1][0].isupper():
+        found = find_member(".".join(path[:-1]), path[-1], last)
+        return f"torch.Tensor.{last}" if found == last else found or ""
+    return find(".".join(path), last) or ""
+
+
+# ---- which test uses it ----
+
+
+def used(node):
+    """Names that a function uses: attributes of anything but torch and its like, names, `x[...]` and `x[...] = ...`; in strings, which may be
+    programs or examples, words behind a dot."""
+    foreign = ("torch", "nn", "F", "np", "numpy", "pytest", "os", "sys", "ffi", "lib")
+    for leaf in ast.walk(node):
+        if isinstance(leaf, ast.Attribute) and not (isinstance(leaf.value, ast.Name) and leaf.value.id in foreign):
+            yield leaf.attr
+        elif isinstance(leaf, ast.Name):
+            yield leaf.id
+        elif isinstance(leaf, ast.ImportFrom):
+            yield from (alias.name for alias in leaf.names)
+        elif isinstance(leaf, ast.Subscript):
+            yield "__setitem__" if isinstance(leaf.ctx, ast.Store) else "__getitem__"
+        elif isinstance(leaf, ast.Constant) and isinstance(leaf.value, str):
+            yield from re.findall(r"(?<!torch)\.(\w+)", leaf.value)
+
+
+@functools.lru_cache(None)
+def tests():
+    """(file, function, names it uses), tests of the documents first; what a function of the file does belongs to those that call it."""
+    rows = []
+    for file in sorted(TESTS.glob("test_*.py"), key=lambda file: (not file.name.startswith("test_document"), file.name)):
+        functions = {node.name: node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+        uses = {name: set(used(node)) for name, node in functions.items()}
+        for name in functions:
+            reached, front = set(), {name}
+            while front:
+                reached |= front
+                front = {callee for each in front for callee in uses[each] & functions.keys()} - reached
+            if name.startswith("test_"):
+                rows.append((file.name, name, set().union(*(uses[each] for each in reached))))
+    return rows
+
+
+def tested(home, name):
+    """`file: function`; '' while no test uses the name."""
+    last = name.rsplit(".", 1)[-1]
+    fitting = [row for row in tests() if last in row[2]]
+    if home.endswith("SambaTensor"):
+        fitting.sort(key=lambda row: row[0] != "test_document_tensor.py")
+    fitting.sort(key=lambda row: not re.search(rf"(?<![a-z]){last.strip('_')}(?![a-z])", row[1]))
+    return f"{fitting[0][0]}: {fitting[0][1]}" if fitting else ""
+
+
+def rows(document):
+    """(name, implemented, tested) of a document's names."""
+    home, names = DOCUMENTS[document]
+    return [(name, implemented(home, name), tested(home, name)) for name in sorted(names.split(), key=lambda name: (name.lower(), name))]
+
+
 def page():
     """The text of docs/names.md."""
-    lines = ["# Names of the documents", "", "Made by `tests/python/names.py --write`; `make check-torch` fails when it is not what that makes.", ""]
-    for document, (home, tests, missing) in DOCUMENTS.items():
-        lines += [f"## {document}", "", "| name | implemented | tested in |", "| --- | --- | --- |"]
-        rows = [(name, f"`{home}.{name}`", f"`tests/python/{test}`") for test, names in tests.items() for name in names.split()]
-        rows += [(name, "not yet", "") for name in missing.split()]
-        lines += [f"| {' | '.join(row)} |" for row in sorted(rows, key=lambda row: row[0].lower())] + [""]
-    return "\n".join(lines[:-1]) + "\n"
+    lines = ["# Names of the documents", "", "Made by `tests/python/names.py --write`, which reads `python` and `tests/python`; `make check` fails when it is",
+             "not what that makes. Files are those of `python` and `tests/python`."]  # fmt: skip
+    for document in DOCUMENTS:
+        lines += ["", f"## {document}", "", "| name | implemented | tested |", "| --- | --- | --- |"]
+        for name, where, test in rows(document):
+            lines.append(f"| `{name}` | {f'`{where}`' if where else 'not yet'} | {f'`{test}`' if where and test else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def untested():
+    """Names that are implemented and that no test uses."""
+    return [f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if where and not test]
 
 
 if __name__ == "__main__":
+    if untested():
+        sys.exit("no test uses " + ", ".join(untested()))
     if "--write" in sys.argv[1:]:
         PAGE.write_text(page(), encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != page():
-        sys.exit("docs/names.md is stale: run tests/python/names.py --write")
+        sys.exit("docs/names.md is stale: run python3 tests/python/names.py --write")

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torch models and tensors to SambaTensors. Tied parameters stay one tensor, named by its first path."""
-import copy
-
 import torch
 
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
@@ -24,8 +22,8 @@ def from_torch_model_(model):
 
 
 def from_torch_model(model):
-    """A copy of the module with SambaTensors."""
-    return from_torch_model_(copy.deepcopy(model))
+    """The older name of from_torch_model_, which changes the module in place too."""
+    return from_torch_model_(model)
 
 
 def from_named_dict(tensors):
@@ -34,7 +32,7 @@ def from_named_dict(tensors):
 
 
 def from_torch(obj):
-    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules as by from_torch_model."""
+    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules in place, as by from_torch_model_."""
     if isinstance(obj, torch.nn.Module):
-        return from_torch_model(obj)
+        return from_torch_model_(obj)
     return torch.utils._pytree.tree_map(lambda x: from_torch_tensor(x) if isinstance(x, torch.Tensor) else x, obj)

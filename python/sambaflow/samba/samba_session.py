@@ -4,8 +4,6 @@
 `samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
 import atexit
 import contextlib
-import difflib
-import inspect
 
 import torch
 
@@ -16,21 +14,16 @@ from sambaflow.samba import _state
 from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, output_gradients
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
+from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.ports import Ports, host_tensor
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 from sambaflow.samba.trace import Tracer, at_work
+from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.words import array_of, text
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
-
-
-def _unknown_keyword(function, name):
-    """What is wrong, and the nearest keyword there is."""
-    known = [key for key, its in inspect.signature(function).parameters.items() if its.kind is not its.VAR_KEYWORD]
-    near = difflib.get_close_matches(name, known, 1)
-    return f"{function.__name__} has no keyword {name!r}" + (f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}")
 
 
 class SambaSession:
@@ -110,6 +103,9 @@ class SambaSession:
                 results = model(*[_map(tracer.add_input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
         outputs = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
         losses = {i for index in loss_indices or () for i in listed(index)}
+        for i in losses:
+            if i not in range(len(outputs)):
+                raise errors.ArgumentError(f"loss_indices: there is no output {i}; the model has {len(outputs)}, counted from 0")
         for i, x in enumerate(outputs):
             value = tracer.value(x)
             outputs[i] = tracer.wrap(value)
@@ -123,9 +119,10 @@ class SambaSession:
     def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=False,
                 output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0, init_output_grads=None,
                 app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, **unknown):  # fmt: skip
-        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns."""
-        if unknown:
-            raise TypeError(_unknown_keyword(self.compile, next(iter(unknown))))
+        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `app_dir`, `config_dict` and
+        `pef_metadata` are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph) and `squeeze_bs_dim` (a dim of 1
+        costs nothing here) change nothing."""
+        refuse_unknown(unknown, self.compile)
         tracer, _ = self._trace(model, inputs, loss_indices, name)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = [ffi.new("char[]", word.encode()) for word in (name or type(model).__name__, str(output_folder), pef_name or name or type(model).__name__)]
@@ -140,6 +137,7 @@ class SambaSession:
             options.optimizers, options.optimizer_count = groups, len(groups)
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
+        write_notes(text(path), app_dir, config_dict, pef_metadata)
         return text(path)
 
     def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True):

@@ -8,6 +8,7 @@ offers each torch function whole to the tracer, and `__torch_dispatch__` what to
 import torch
 
 from sambaflow import dlpack
+from sambaflow.errors import NameError_
 from sambaflow.runtime import DTYPE_NAMES
 from sambaflow.samba import _state
 
@@ -15,6 +16,7 @@ _UNNAMED = ""
 _make = torch.Tensor._make_wrapper_subclass
 _default_dtype = torch.get_default_dtype
 _FAST_ACCESS = set()  # names
+MEM_TYPES = ("DDR", "HBM", "HOST")
 
 
 class SambaTensor(torch.Tensor):
@@ -49,6 +51,7 @@ class SambaTensor(torch.Tensor):
     _value = None  # samba_value while traced
     _view_of = None  # weak reference to the traced tensor this is a view of
     _sn_region_name = None
+    _mem_type = None
     batch_dim = None
     materializer = None
 
@@ -143,6 +146,19 @@ class SambaTensor(torch.Tensor):
         """Whether the tensor of that name is a fast access tensor."""
         return name in _FAST_ACCESS
 
+    @property
+    def mem_type(self):
+        """Where the device should keep the tensor: 'DDR', 'HBM', 'HOST', or None for what the compiler chooses. A hint: a device with one kind
+        of memory, as the CPU, keeps it there."""
+        return self._mem_type
+
+    @mem_type.setter
+    def mem_type(self, mem_type):
+        word = mem_type.upper() if isinstance(mem_type, str) else mem_type
+        if word is not None and word not in MEM_TYPES:
+            raise ValueError(f"mem_type {mem_type!r}: expected one of {', '.join(MEM_TYPES)} or None")
+        self._mem_type = word
+
     # ---- where torch's own methods differ ----
 
     def __getitem__(self, index):
@@ -224,27 +240,33 @@ class SambaTensor(torch.Tensor):
 
     # ---- device ----
 
+    def _on_device(self):
+        """The session; an error where the tensor has no name there."""
+        if not self._sn_name:
+            raise NameError_("the tensor has no name on the device: set sn_name, or make it with samba.from_torch_tensor(tensor, name=...)")
+        return _state.session
+
     @property
     def sn_data(self):
         """A copy of the tensor's device memory; setting copies to the device."""
-        return _state.session.device_get(self._sn_name)
+        return self._on_device().device_get(self._sn_name)
 
     @sn_data.setter
     def sn_data(self, tensor):
-        _state.session.device_set(self._sn_name, tensor)
+        self._on_device().device_set(self._sn_name, tensor)
 
     @property
     def sn_grad(self):
         """The same for its gradient."""
-        return _state.session.device_get(self.sn_grad_name)
+        return self._on_device().device_get(self.sn_grad_name)
 
     @sn_grad.setter
     def sn_grad(self, tensor):
-        _state.session.device_set(self.sn_grad_name, tensor)
+        self._on_device().device_set(self.sn_grad_name, tensor)
 
     def rdu(self):
         """Copies values, and the gradient if there is one, to the device."""
-        _state.session.device_set(self._sn_name, self.torch_tensor())
+        self._on_device().device_set(self._sn_name, self.torch_tensor())
         if self.grad is not None:
             _state.session.device_set(self.sn_grad_name, self.grad)
 

@@ -25,7 +25,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _built_in(parser, command):
     parser.add_argument("-b", "--batch-size", type=int, default=1, help="samples in a step")
-    parser.add_argument("-mb", "--microbatch-size", type=int, default=None, help="samples in a run; must divide the batch size")
+    parser.add_argument("-mb", "--microbatch-size", type=int, default=None,
+                        help="samples that the device takes at a time; must divide the batch size, changes no result")  # fmt: skip
     parser.add_argument("--grad-accumulation-steps", type=int, default=1, help="runs in a step, whose gradients add up")
     parser.add_argument("--inference", action="store_true", help="forward only")
     parser.add_argument("-p", "--pef", default="", help="the PEF to run; for compile: the file to write")
@@ -69,15 +70,25 @@ def parse_app_args(argv=None, dev_mode=False, common_parser_fn=None, compile_par
 
 
 def parse_yaml_to_args(path, argv=None, **parser_fns):
-    """The same with options from a YAML file of `name: value` lines under `command`; what argv has wins."""
+    """The same with a YAML file of `name: value` lines, `command` among them: true is an option alone, false and null are no option, a list is
+    several values. What `argv` has wins, a command at its beginning too."""
     import yaml
 
     with open(path, encoding="utf-8") as file:
-        options = yaml.safe_load(file) or {}
-    if not isinstance(options, dict) or "command" not in options:
-        raise ValueError(f"{path}: expected a mapping with a 'command' and options")
-    words = [options.pop("command")]
+        options = yaml.safe_load(file)
+    argv = list(argv or ())
+    if not isinstance(options, dict):
+        raise ValueError(f"{path}: expected lines of `name: value`")
+    command = options.pop("command", None)
+    if argv and argv[0] in COMMANDS:
+        command = argv.pop(0)
+    if command is None:
+        raise ValueError(f"{path}: expected a `command`, one of {', '.join(COMMANDS)}")
+    words = [str(command)]
     for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        words += [option] if value is True else [] if value is False else [option, str(value)]
-    return parse_app_args(words + list(argv or ()), **parser_fns)
+        if isinstance(value, dict):
+            raise ValueError(f"{path}: {name} is a mapping; an option has a value or a list of values")
+        if value is not None and value is not False:
+            words.append("--" + str(name).replace("_", "-"))
+            words += [] if value is True else [str(x) for x in (value if isinstance(value, list) else [value])]
+    return parse_app_args(words + argv, **parser_fns)

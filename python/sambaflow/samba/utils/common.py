@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of an application: what its commands do but for `run`, which is the application's own loop."""
+import os
+import tempfile
+
 import torch
 
 from sambaflow import errors
 from sambaflow.samba import _state
+from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.sambatensor import SambaTensor, to_torch
 from sambaflow.samba.utils import utils
 
 
 def common_app_driver(args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, **keywords):
-    """Does args.command: compile, test, measure-performance or measure-sections. Returns the PEF's path, the measures, or None."""
+    """Does args.command: compile, test, measure-performance or measure-sections; `run` is the application's own. `args` are those of
+    parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of session.compile, and
+    win over `args`. Returns the PEF's path, the measures, or None."""
+    refuse_unknown(keywords, common_app_driver, _state.session.compile)
+    if args.data_parallel:
+        raise errors.UnsupportedError("--data-parallel: this version trains one replica; leave it out")
+    if args.mapping != "section":
+        raise errors.UnsupportedError(f"--mapping {args.mapping} is not supported by this version: use --mapping section")
     if args.command == "compile":
-        return _compile(args, model, inputs, optim, name, loss_indices, keywords)
+        keywords.update(init_output_grads=init_output_grads, app_dir=app_dir, loss_indices=loss_indices)
+        return _compile(args, model, inputs, optim, name, keywords)
     if args.command == "run":
         raise errors.ArgumentError("common_app_driver: 'run' is the application's own: call trace_graph and session.run")
     utils.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef=args.pef, mapping=args.mapping)
@@ -23,16 +35,24 @@ def common_app_driver(args, model, inputs, optim=None, name="", init_output_grad
     return _test(model, inputs)
 
 
-def _compile(args, model, inputs, optim, name, loss_indices, keywords):
-    folder, pef_name = args.output_folder, args.pef_name
-    if args.pef:  # the file to write: FOLDER/NAME/NAME.pef or NAME.pef
-        import os
-
-        pef_name = os.path.splitext(os.path.basename(args.pef))[0]
-        folder = os.path.dirname(os.path.dirname(args.pef)) or args.output_folder
-    path = _state.session.compile(model, inputs, None if args.inference else optim, name, loss_indices, inference=args.inference,
-                                  output_folder=folder, pef_name=pef_name, precision=args.precision,
-                                  grad_accumulation_steps=args.grad_accumulation_steps, memory_budget=args.memory_budget, **keywords)  # fmt: skip
+def _compile(args, model, inputs, optim, name, keywords):
+    options = {
+        "inference": args.inference, "output_folder": args.output_folder, "pef_name": args.pef_name, "precision": args.precision,
+        "grad_accumulation_steps": args.grad_accumulation_steps, "memory_budget": args.memory_budget, "config_dict": vars(args), **keywords,
+    }  # fmt: skip
+    optim = None if options["inference"] else optim
+    if not args.pef:
+        path = _state.session.compile(model, inputs, optim, name, **options)
+    else:  # the file to write, wherever that is
+        path = args.pef
+        folder = os.path.dirname(path) or "."
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            options.update(output_folder=made, pef_name=os.path.splitext(os.path.basename(path))[0])
+            written = _state.session.compile(model, inputs, optim, name, **options)
+            for end in ("", ".log", ".json"):
+                if os.path.exists(written + end):
+                    os.replace(written + end, path + end)
     print(path)
     return path
 

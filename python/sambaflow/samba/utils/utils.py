@@ -9,8 +9,8 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, one_of
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor
-
+from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 
 
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
@@ -19,23 +19,36 @@ def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=
     sets the gradients of outputs to ones. Returns the traced outputs, which are `model.output_tensors` too."""
     one_of("mapping", mapping, MAPPINGS)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
-    return _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)
+    outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)
+    if init_output_grads:
+        _init_output_grads(outputs)
+    return outputs
 
 
 def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):
-    """Sets the gradients that the backward starts from, on the device: `customized_tensors_dict` gives some by name, the others are ones."""
-    given = customized_tensors_dict or {}
-    for x in (*output_tensors, *unspecified_tensor_grad):
-        name = x if isinstance(x, str) else x.sn_name
-        if not _state.session.has(f"{name}.grad"):
-            if name in given:
-                raise errors.NameError_(f"output {name!r} has no gradient on the device")
-            continue
-        gradient = given.get(name)
+    """Sets the gradients that the backward starts from, on the device. Those of `output_tensors` (tensors or names; those that have a gradient
+    there) and of the names in `unspecified_tensor_grad` become ones, but `customized_tensors_dict` gives some by name. With
+    `is_variable_batch_size` a given gradient may have fewer samples than the PEF: those that are missing count for nothing."""
+    session, given = _state.session, dict(customized_tensors_dict or {})
+    tensors = session.loaded().tensors
+    ones = [name for x in output_tensors or () if session.has(f"{(name := x if isinstance(x, str) else x.sn_name)}.grad")]
+    for name in (*ones, *(unspecified_tensor_grad or ())):
+        given.setdefault(name, None)
+    for name, gradient in given.items():
+        if not session.has(f"{name}.grad"):
+            raise errors.NameError_(f"init_output_grads: {name!r} has no gradient on the device")
+        _, dtype, shape = tensors[f"{name}.grad"]
         if gradient is None:
-            _, dtype, shape = _state.session.loaded().tensors[f"{name}.grad"]
             gradient = torch.ones(shape, dtype=getattr(torch, dtype))
-        _state.session.device_set(f"{name}.grad", gradient)
+        elif is_variable_batch_size:
+            gradient = to_torch(gradient)
+            if gradient.dim() != len(shape) or not shape or gradient.shape[1:] != shape[1:] or len(gradient) > shape[0]:
+                raise errors.ShapeError(f"init_output_grads: the gradient of {name!r} has shape {tuple(gradient.shape)}, expected at most {shape}")
+            gradient = torch.cat([gradient, gradient.new_zeros(shape[0] - len(gradient), *shape[1:])])
+        session.device_set(f"{name}.grad", gradient)
+
+
+_init_output_grads = init_output_grads  # trace_graph has an argument of this name
 
 
 def set_seed(seed):
@@ -84,8 +97,9 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
     return device, options, (tensors, pointers)
 
 
-def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, **_):
+def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, **unknown):
     """Runs the PEF `n_iterations` times and prints throughput and latency; returns them as a dict. Training goes on meanwhile."""
+    refuse_unknown(unknown, measure_performance)
     device, options, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations)
     found = ffi.new("samba_performance *")
     device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
@@ -95,8 +109,9 @@ def measure_performance(model, inputs, batch_size=None, inference=False, run_gra
     return result
 
 
-def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, **_):
+def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, **unknown):
     """Runs the sections one by one and prints the time of each; returns a list of dicts."""
+    refuse_unknown(unknown, measure_sections)
     device, options, _kept = _measure(inputs, batch_size, inference, False, n_iterations)
     count = lib.samba_session_section_count(device.c)
     times = ffi.new("samba_section_time[]", count)

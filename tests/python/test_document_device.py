@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the document on samba.sambatensor that go through device memory, as they stand there."""
+import pytest
+import torch
+from models import trained
+
+import sambaflow.samba as samba
+
+
+@pytest.fixture
+def weight(tmp_path):
+    """A weight that has a gradient on the device."""
+    model, inputs, outputs = trained(tmp_path)
+    samba.session.run(inputs, outputs, section_types=["fwd", "bckwd"])
+    return model.gemm1.weight
+
+
+def test_access(weight, capsys):
+    sambatensor = weight
+    # samba_tensor.sn_data and samba_tensor.sn_grad copy data
+    print('data on device memory:', sambatensor.sn_data)
+    print('gradient data on device memory if it exists:', sambatensor.sn_grad)
+    text = capsys.readouterr().out
+    assert text.startswith("data on device memory: tensor([[") and "gradient data on device memory if it exists: tensor([[" in text
+    sn_weight = weight.sn_data
+    sn_grad = weight.sn_grad
+    assert type(sn_weight) is torch.Tensor and torch.equal(sn_weight, weight.torch()) and torch.count_nonzero(sn_grad)
+    sn_weight.zero_()  # a copy: the device does not see it
+    assert torch.equal(weight.sn_data, weight.torch())
+
+
+def test_modification(weight):
+    sn_weight, sn_grad = weight.sn_data, weight.sn_grad
+    weight.sn_data = sn_weight / torch.norm(sn_weight)  # weight normalization on host
+    weight.sn_grad = sn_grad / torch.norm(sn_grad)  # grad normalization on host
+    torch.testing.assert_close(torch.norm(weight.sn_data), torch.tensor(1.0))
+    torch.testing.assert_close(torch.norm(weight.sn_grad), torch.tensor(1.0))
+
+
+def test_assignment(weight):
+    samba_tensor = weight
+    for tensor in (torch.full(weight.shape, 2.0), samba.full(weight.shape, 3.0)):
+        samba_tensor.sn_data = tensor  # as long as isinstance(tensor, torch.Tensor), like torch.Tensor or SambaTensor
+        assert torch.equal(weight.sn_data, samba.to_torch(tensor))
+        samba_tensor.sn_grad = tensor
+        assert torch.equal(weight.sn_grad, samba.to_torch(tensor))
+
+
+def test_transfer(weight):
+    samba_tensor = weight
+    weight.sn_data = torch.zeros(weight.shape)
+    # transfer the host data to the device
+    samba_tensor.rdu()
+    assert torch.equal(weight.sn_data, weight.torch()) and torch.count_nonzero(weight.sn_data)
+
+
+def test_host_and_device(weight, capsys):
+    on_device, sn_grad = weight.sn_data, weight.sn_grad
+    weight.cpu()  # now there is a gradient on the host too
+    shown = []
+
+    def said():
+        shown.append(capsys.readouterr().out.strip())
+        return shown[-1]
+
+    weight.data = weight / torch.norm(weight)
+    weight.grad = weight / torch.norm(weight.grad)
+    host, gradient = weight.torch().clone(), weight.grad.torch().clone()
+    torch.testing.assert_close(host, on_device / torch.norm(on_device))
+    torch.testing.assert_close(gradient, host / torch.norm(sn_grad))
+    print(weight.sn_data)
+    assert said() == str(on_device)  # unchanged
+    weight.rdu()
+    print(weight.sn_data)
+    assert said() == str(host)
+    assert torch.equal(weight.sn_grad, gradient)  # both are synchronized
+    weight.sn_grad = torch.zeros_like(sn_grad)
+    print(weight.grad)
+    assert said() == str(weight.grad) and torch.equal(weight.grad.torch(), gradient)  # the host's is as it was
+    weight.cpu()
+    print(weight.grad)
+    assert said() != shown[2] and torch.count_nonzero(weight.grad.torch()) == 0
+
+
+def test_in_place(weight):
+    memory = weight.torch()
+    weight.sn_data = torch.full(weight.shape, 2.0)
+    weight.cpu()
+    assert weight.torch() is not memory and not torch.equal(memory, weight.torch())  # other views of the host's memory are left alone
+    memory = weight.torch()
+    weight.sn_data = torch.full(weight.shape, 3.0)
+    weight.cpu_()
+    assert memory.data_ptr() == weight.data_ptr() and torch.equal(memory, torch.full(weight.shape, 3.0))
+    weight.sn_data = torch.full(weight.shape, 4.0)
+    weight.cpu(inplace=True)
+    assert torch.equal(memory, torch.full(weight.shape, 4.0))
+
+
+def test_without_a_gradient(weight):
+    with pytest.raises(LookupError, match="image.grad"):
+        samba.session.get_samba_tensor_by_name("image").sn_grad
+    for use in (lambda x: x.sn_data, lambda x: x.sn_grad, lambda x: x.rdu(), lambda x: x.cpu()):
+        with pytest.raises(LookupError, match="no name on the device"):
+            use(samba.zeros(2))

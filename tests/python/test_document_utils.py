@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the document on samba.utils says: trace_graph and init_output_grads with every argument, and its fragments."""
+import pytest
+import torch
+from torch import nn
+
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+from sambaflow.samba.utils.utils import init_output_grads, trace_graph
+
+
+class Four(nn.Module):
+    """Two results and two losses, each of which moves a weight of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.d = (nn.Linear(3, 2, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        out0, out1, loss0, loss1 = self.a(x), self.b(x), self.c(x).sum(), 2 * self.d(x).sum()
+        outputs=[out0, out1, loss0, loss1]
+        return outputs
+
+
+def gradients(tmp_path, loss_indices):
+    """Sums of the weights' gradients after a backward pass, in units of those of a sum."""
+    model = samba.from_torch_model_(Four())
+    inputs = (samba.ones(4, 3, name="x"),)
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    pef = samba.session.compile(model, inputs, optim, loss_indices=loss_indices, output_folder=tmp_path)
+    utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=loss_indices)
+    samba.session.run(inputs, section_types=["fwd", "bckwd"])
+    return [weight.sn_grad.mean().item() / 4 if samba.session.has(weight.sn_grad_name) else 0 for weight in model.parameters()]
+
+
+def test_loss_indices(tmp_path):
+    loss_indices=[2, 3]
+    assert gradients(tmp_path, loss_indices) == [0, 0, 1, 2]
+    assert gradients(tmp_path, [(2,), (3,)]) == [0, 0, 1, 2]
+    assert gradients(tmp_path, [(2, 3)]) == [0, 0, 1, 2]
+    assert gradients(tmp_path, None) == [1, 1, 1, 2]  # every output counts as a loss
+    for wrong in ([4], [(0, -1)], ["loss0"]):
+        with pytest.raises(ValueError, match="loss_indices: there is no output .*; the model has 4"):
+            gradients(tmp_path, wrong)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A linear layer whose two results have gradients on the device, compiled and traced."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.lin(x), self.lin(2 * x)
+
+    model = samba.from_torch_model_(Two())
+    model.inputs = (samba.randn(4, 3, name="x"),)
+    model.pef = samba.session.compile(model, model.inputs, samba.optim.SGD(model.parameters(), lr=0.1), output_folder=tmp_path)
+    trace_graph(model, model.inputs, pef=model.pef)
+    return model
+
+
+def test_trace_graph(model):
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="mapping 'fused': expected one of section, spatial"):
+        trace_graph(model, model.inputs, mapping="fused")
+    with pytest.raises(ValueError, match="data_parallel_mode 'random': expected one of normal, inorder, optimal"):
+        trace_graph(model, model.inputs, data_parallel_mode="random")
+    # by position, as the document has them: model, inputs, optim, init_output_grads, loss_indices, pef, mapping, data_parallel_mode, transfer_device
+    outputs = trace_graph(model, list(model.inputs), [optim], True, None, model.pef, "section", "normal", True)
+    assert outputs is model.output_tensors or list(outputs) == list(model.output_tensors)
+    assert [x.sn_name for x in outputs] == ["output_0", "output_1"] and all(isinstance(x, samba.SambaTensor) for x in outputs)
+    assert torch.equal(model.lin.weight.sn_data, model.lin.weight.torch())
+
+
+def test_transfer_device(model):
+    trace_graph(model, model.inputs, pef=model.pef, transfer_device=False)
+    assert torch.count_nonzero(model.lin.weight.sn_data) == 0  # nothing was moved
+    samba.session.to_device()
+    assert torch.equal(model.lin.weight.sn_data, model.lin.weight.torch()) and torch.equal(model.inputs[0].sn_data, model.inputs[0].torch())
+
+
+def test_init_output_grads_of_trace_graph(model):
+    first, second = model.output_tensors
+    assert torch.equal(first.sn_grad, torch.ones(4, 2))
+    first.sn_grad = torch.zeros(4, 2)
+    trace_graph(model, model.inputs, init_output_grads=False)  # the PEF stays, and so does what the program set
+    assert torch.equal(first.sn_grad, torch.zeros(4, 2))
+    trace_graph(model, model.inputs, init_output_grads=True)
+    assert torch.equal(first.sn_grad, torch.ones(4, 2)) and torch.equal(second.sn_grad, torch.ones(4, 2))
+
+
+def test_init_output_grads(model):
+    first, second = model.output_tensors
+    twos = torch.full((4, 2), 2.0)
+    init_output_grads(model.output_tensors, customized_tensors_dict={"output_1": twos})
+    assert torch.equal(first.sn_grad, torch.ones(4, 2)) and torch.equal(second.sn_grad, twos)
+    # names will do, and by position: output_tensors, unspecified_tensor_grad, customized_tensors_dict, is_variable_batch_size
+    init_output_grads([], ["output_1"], {"output_0": samba.from_torch_tensor(twos)}, False)
+    assert torch.equal(first.sn_grad, twos) and torch.equal(second.sn_grad, torch.ones(4, 2))
+    init_output_grads(["output_0"])
+    assert torch.equal(first.sn_grad, torch.ones(4, 2))
+    samba.session.run(model.inputs, section_types=["fwd", "bckwd"])
+    torch.testing.assert_close(model.lin.bias.sn_grad, torch.full((2,), 8.0))
+    # a batch that is not full: the samples that are missing count for nothing
+    init_output_grads([second], customized_tensors_dict={"output_0": twos[:3]}, is_variable_batch_size=True)
+    assert first.sn_grad.tolist() == [[2, 2]] * 3 + [[0, 0]]
+    with pytest.raises(ValueError, match="output_0.grad"):
+        init_output_grads([first], customized_tensors_dict={"output_0": twos[:3]})
+    with pytest.raises(ValueError, match="output_0"):
+        init_output_grads([first], customized_tensors_dict={"output_0": torch.ones(5, 2)}, is_variable_batch_size=True)
+    with pytest.raises(LookupError, match="'output_2' has no gradient on the device"):
+        init_output_grads([first], customized_tensors_dict={"output_2": twos})
+    with pytest.raises(LookupError, match="'output_3' has no gradient on the device"):
+        init_output_grads([first], ["output_3"])
+
+
+def test_outputs_without_gradients(model, tmp_path):
+    trace_graph(model, model.inputs, pef=samba.session.compile(model, model.inputs, inference=True, output_folder=tmp_path / "inference"))
+    init_output_grads(model.output_tensors)  # nothing to set
+    with pytest.raises(LookupError, match="output_0.grad"):
+        model.output_tensors[0].sn_grad
