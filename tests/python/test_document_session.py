@@ -347,3 +347,29 @@ def test_optimizers(tmp_path):
     samba.session.run(inputs, outputs)
     torch.testing.assert_close(model.weight.sn_data, model.weight.torch() - 0.1 * model.weight.sn_grad)
     assert torch.equal(model.bias.sn_data, model.bias.torch())
+
+
+def test_by_the_class(tmp_path):
+    """What the document has as methods of the class works on the session that programs use."""
+    model, inputs, outputs = trained(tmp_path)
+    samba.session.run(inputs, outputs)
+    on_device = model.gemm1.weight.sn_data
+    assert not torch.equal(model.gemm1.weight.torch(), on_device)
+    memory = model.gemm1.weight.torch()
+    samba.SambaSession.to_cpu_(model)
+    assert torch.equal(memory, on_device)
+    memory.zero_()
+    samba.SambaSession.to_rdu(model)
+    assert torch.count_nonzero(model.gemm1.weight.sn_data) == 0
+    samba.SambaSession.to_cpu(model, None, inplace=False)
+    samba.SambaSession.sync_buffers_to_cpu(model, inplace=True)
+    samba.SambaSession.sync_buffers_to_rdu(model)
+    pef = samba.session.loaded().pef
+    samba.SambaSession.reset()
+    with pytest.raises(RuntimeError, match="no PEF"):
+        samba.session.run()
+    other = samba.SambaSession(pef)
+    assert other.get_section_types() == {"FWD", "BCKWD", "OPT"}
+    other.reset(pef_path="")
+    samba.SambaSession.reset(pef)
+    assert samba.session.get_weight_names() and not other.has("gemm1.weight")

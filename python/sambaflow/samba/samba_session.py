@@ -4,6 +4,7 @@
 `samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
 import atexit
 import contextlib
+import inspect
 
 import torch
 
@@ -15,6 +16,7 @@ from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, ch
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.of_session import of_session
 from sambaflow.samba.ports import Ports, host_tensor
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
@@ -38,6 +40,7 @@ class SambaSession:
         self.seed = 0
         self._profiler = Profiler()
 
+    @of_session
     def reset(self, pef_path=""):
         """Forgets the PEF, its device memory and what was traced; loads another PEF where one is given."""
         self.__init__(pef_path)
@@ -225,6 +228,8 @@ class SambaSession:
                 return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
         return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
 
+    run.__signature__ = inspect.signature(_run)
+
     # ---- host and device ----
 
     def has(self, name):
@@ -254,6 +259,7 @@ class SambaSession:
             if tensor.has_data and self.has(name) and self._device.tensors[name][0] != "output":
                 self.device_set(name, tensor)
 
+    @of_session
     def to_cpu(self, model, optims=None, inplace=False):
         """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
         for tensor in self._on_device(model.parameters()):
@@ -264,10 +270,12 @@ class SambaSession:
             fresh = self.device_get(name)
             state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
 
+    @of_session
     def to_cpu_(self, model, optims=None):
         """to_cpu in place."""
         self.to_cpu(model, optims, inplace=True)
 
+    @of_session
     def to_rdu(self, model, optims=None):
         """Copies parameters, buffers and the optimizers' state from the host to the device."""
         for tensor in self._on_device(model.parameters()):
@@ -291,11 +299,13 @@ class SambaSession:
                         if self.has(name):
                             yield optimizer.state[parameter], key, name
 
+    @of_session
     def sync_buffers_to_cpu(self, model, inplace=False):
         """Copies the model's buffers from the device to the host."""
         for tensor in self._on_device(model.buffers()):
             tensor.cpu(inplace)
 
+    @of_session
     def sync_buffers_to_rdu(self, model):
         """Copies the model's buffers from the host to the device."""
         for tensor in self._on_device(model.buffers()):

@@ -11,6 +11,7 @@ from sambaflow import dlpack
 from sambaflow.errors import NameError_
 from sambaflow.runtime import DTYPE_NAMES
 from sambaflow.samba import _state
+from sambaflow.samba.torch_methods import TorchMethods
 
 _UNNAMED = ""
 _make = torch.Tensor._make_wrapper_subclass
@@ -19,7 +20,7 @@ _FAST_ACCESS = set()  # names
 MEM_TYPES = ("DDR", "HBM", "HOST")
 
 
-class SambaTensor(torch.Tensor):
+class SambaTensor(TorchMethods, torch.Tensor):
     """See samba.from_torch_tensor. Give either `torch_tensor`, whose memory is shared, or `shape` and `dtype` for an empty one.
 
     >>> import torch
@@ -161,16 +162,16 @@ class SambaTensor(torch.Tensor):
 
     # ---- where torch's own methods differ ----
 
-    def __getitem__(self, index):
-        return super().__getitem__(_as_index(index))
+    def __getitem__(self, x):
+        return super().__getitem__(_as_index(x))
 
-    def __setitem__(self, index, update):
-        super().__setitem__(_as_index(index), update)
+    def __setitem__(self, x, update):
+        super().__setitem__(_as_index(x), update)
 
-    def type(self, dtype=None, **unsupported):
-        """The type's name, or the tensor as another dtype."""
-        if unsupported:
-            raise TypeError(f"SambaTensor.type has no argument {next(iter(unsupported))!r}")
+    def type(self, dtype=None, non_blocking=False, **kwargs):
+        """The type's name, or the tensor as another dtype. A cast blocks: `non_blocking` and `async`, its older name, are errors."""
+        if non_blocking or kwargs:
+            raise TypeError(f"SambaTensor.type does not take {next(iter(kwargs), 'non_blocking')!r}: only a dtype")
         return super().type(dtype) if dtype is not None else _type_name(self)
 
     def clear_data(self):
