@@ -97,7 +97,7 @@ def compare(where, stub, real, own):
             bases = {inherited for base in found.__mro__[1:] for inherited in vars(base)}
             compare(f"{where}.{name}", members(nodes[0].body), found, [x for x in vars(found) if x not in bases])
         elif isinstance(nodes[0], ast.FunctionDef) and not isinstance(found, property):
-            compare_function(f"{where}.{name}", nodes, getattr(real, name) if isinstance(found, (classmethod, staticmethod)) else found)
+            compare_function(f"{where}.{name}", nodes, found if inspect.isfunction(found) else getattr(real, name))
     missing = [name for name in own if not name.startswith("_") and name not in stub and name not in HOUSE]
     assert not missing, f"{where}: add to the .pyi beside the module: {', '.join(missing)}"
 

@@ -4,7 +4,6 @@
 `samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
 import atexit
 import contextlib
-import inspect
 
 import torch
 
@@ -227,8 +226,6 @@ class SambaSession:
             with self._profiler.event("PyRT_RUN"):
                 return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
         return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
-
-    run.__signature__ = inspect.signature(_run)
 
     # ---- host and device ----
 

@@ -12,6 +12,7 @@ class SambaTensor(Tensor):
     sn_name: str
     sn_region_name: str
     fast_access: bool
+    mem_type: str | None
     sn_data: Tensor
     sn_grad: Tensor
     def __new__(

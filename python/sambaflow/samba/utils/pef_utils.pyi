@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
+import argparse
 import os
-from typing import Any
+from typing import Any, overload
+
+import torch
 
 class PefMeta:
     path: str
     section_types: list[str]
     tensors: dict[str, dict[str, Any]]
     hyperparameters: dict[str, float]
+    app_dir: str | None
+    config_dict: dict[str, Any] | None
+    pef_metadata: Any
     def __init__(self, path: str | os.PathLike[str]) -> None: ...
 
-def get_pefmeta(path: str | os.PathLike[str]) -> PefMeta: ...
-def get_pefmeta_dict(path: str | os.PathLike[str]) -> dict[str, Any]: ...
+@overload
+def get_pefmeta(source: str | os.PathLike[str]) -> PefMeta: ...
+@overload
+def get_pefmeta(source: argparse.Namespace, model: torch.nn.Module | None = None) -> dict[str, Any]: ...
+def get_pefmeta_dict(source: str | os.PathLike[str] | argparse.Namespace, model: torch.nn.Module | None = None) -> dict[str, Any]: ...
+def write_notes(path: str, *notes: Any) -> None: ...

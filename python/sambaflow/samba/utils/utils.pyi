@@ -22,8 +22,8 @@ def trace_graph(
     transfer_device: bool = True,
 ) -> list[SambaTensor]: ...
 def init_output_grads(
-    output_tensors: Iterable[SambaTensor],
-    unspecified_tensor_grad: Iterable[SambaTensor | str] = (),
+    output_tensors: Iterable[SambaTensor | str],
+    unspecified_tensor_grad: Iterable[str] = (),
     customized_tensors_dict: Mapping[str, torch.Tensor] | None = None,
     is_variable_batch_size: bool = False,
 ) -> None: ...
@@ -39,7 +39,6 @@ def measure_performance(
     inference: bool = False,
     run_graph_only: bool = False,
     n_iterations: int = 100,
-    **_: Any,
 ) -> dict[str, float]: ...
 def measure_sections(
     model: torch.nn.Module,
@@ -48,7 +47,6 @@ def measure_sections(
     num_sections: int | None = None,
     n_iterations: int = 100,
     inference: bool = False,
-    **_: Any,
 ) -> list[dict[str, Any]]: ...
 
 __all__ = [
