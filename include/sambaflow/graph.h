@@ -36,6 +36,24 @@ SAMBA_API samba_status samba_graph_copy(const samba_graph *graph, samba_graph **
 SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
 SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);
 SAMBA_API void samba_text_free(samba_context *context, char *text);
+/* Whether `model` computes what `compiled` does, both as samba_graph_copy leaves them: STATE names the first operator or output that
+ * differs and where it comes from in both. Modules' paths and lines may differ, and the graphs' names. */
+SAMBA_API samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph *model);
+
+/* One operator or leaf. Strings and inputs belong to the graph; the latter until something is added to it. */
+typedef struct samba_node_info {
+    const char *op;   /* "relu"; of leaves "input", "parameter", "state", "argin", "constant", "literal", "iota" */
+    const char *name; /* of an input, parameter, state or argin; else "" */
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[8];
+    int input_count;
+    const uint32_t *inputs; /* numbers of nodes */
+    const char *phase;      /* "FWD" ...; "" for leaves */
+    const char *module, *source, *fusion; /* "encoder.layers.0", "model.py:42", the name of samba_op_fusion_push; "" where not known */
+} samba_node_info;
+SAMBA_API int64_t samba_graph_node_count(const samba_graph *graph);
+SAMBA_API samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_node_info *info);
 
 /* ---- leaves and outputs ------------------------------------------------------------------------------------ */
 SAMBA_API samba_value samba_input(samba_graph *graph, const char *name); /* declared with samba_graph_add_input */
@@ -54,6 +72,21 @@ SAMBA_API samba_dtype samba_value_dtype(samba_value value);
 /* Names made between push and pop begin with "name." */
 SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_scope_pop(samba_graph *graph);
+
+/* Where in the user's model comes from what is traced from here on. Errors, the graph's text, the PEF and `sambaflow inspect` say it;
+ * gradients have the place of the operator they belong to. What a graph computes, and its hash, do not depend on it.
+ *
+ * A module's path, as torch's named_modules has it ("encoder.layers.0"), instead of the scope; no name begins with it. "" or NULL: the
+ * scope again, as after samba_scope_push and samba_scope_pop. */
+SAMBA_API void samba_set_module(samba_graph *graph, const char *path);
+/* A line of a program, kept as "model.py:42", without folders. NULL: none. */
+SAMBA_API void samba_set_source(samba_graph *graph, const char *file, int line);
+#define SAMBA_HERE(graph) samba_set_source(graph, __FILE__, __LINE__)
+
+/* A hint: operators traced between push and pop stay in one section of each type (their gradients in one of BCKWD, and so on), whatever the
+ * device's memory would allow otherwise. Regions nest; the outermost holds all. Regions of one name are one. */
+SAMBA_API void samba_op_fusion_push(samba_graph *graph, const char *name);
+SAMBA_API void samba_op_fusion_pop(samba_graph *graph);
 
 /* What is traced between push and pop is computed as written when mixed precision is asked for (enabled false), or again as
  * mixed precision does it (true). Regions nest, at most 64 deep. Without mixed precision they change nothing. */

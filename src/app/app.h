@@ -50,7 +50,10 @@ samba_status samba_describe_memory(samba_context *context, const samba_plan *pla
 samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file);
 /* Inputs, parameters and outputs, with `all` gradients and state too; then hyperparameters. */
 samba_status samba_describe_tensors(samba_context *context, const samba_plan *plan, bool all, FILE *file);
-json_t *samba_describe_json(const samba_plan *plan, bool stages);
+/* A row an operator: its section and stage, its result, and where in the user's model it comes from. */
+samba_status samba_describe_operators(samba_context *context, const samba_plan *plan, FILE *file);
+typedef enum samba_detail { SAMBA_DETAIL_SECTIONS, SAMBA_DETAIL_STAGES, SAMBA_DETAIL_OPERATORS } samba_detail;
+json_t *samba_describe_json(const samba_plan *plan, samba_detail detail);
 
 /* ---- inputs (app/inputs.c) ---- */
 /* A host tensor of that device tensor's name, dtype and shape with random values: N(0, 1), integers within the range the PEF states, [0, 2)

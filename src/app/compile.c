@@ -132,7 +132,7 @@ static samba_status report(const samba_app_run *run, const char *path, double ms
     samba_plan_init(&plan, run->context);
     samba_status status = samba_pef_read(run->context, path, &plan);
     if (status == SAMBA_OK && run->arguments->json) {
-        json_t *object = samba_describe_json(&plan, false);
+        json_t *object = samba_describe_json(&plan, SAMBA_DETAIL_SECTIONS);
         json_object_set_new(object, "command", json_string("compile"));
         json_object_set_new(object, "pef", json_string(path));
         json_object_set_new(object, "compile_ms", samba_json_number(ms));

@@ -59,10 +59,30 @@ samba_status samba_describe_sections(samba_context *context, const samba_plan *p
                         samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes));
         for (int k = 0; stages && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
-            samba_table_row(&table, "\t\t%d\t%s\t%s\t%s: %s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
+            char sources[SAMBA_SOURCES_TEXT];
+            samba_table_row(&table, "\t\t%d\t%s\t%s\t%s: %s%s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
                             samba_text_bytes(bytes, (double)stage->bytes), word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind),
-                            stage->name ? stage->name : "");
+                            stage->name ? stage->name : "", samba_plan_sources(plan, stage, sources));
         }
+    }
+    return samba_table_print(&table, file, "");
+}
+
+samba_status samba_describe_operators(samba_context *context, const samba_plan *plan, FILE *file)
+{
+    samba_table table;
+    samba_table_init(&table, context, "rlrlllll");
+    samba_table_row(&table, "section\ttype\tstage\toperator\tresult\tmodule\tsource\tfusion");
+    for (int i = 0; i < plan->section_count; i++) {
+        const samba_plan_section *section = &plan->sections[i];
+        for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
+            for (int32_t k = 0; k < plan->stages[s].operator_count; k++) {
+                const samba_stage_operator *o = &plan->stages[s].operators[k];
+                const samba_plan_place *place = &plan->places[o->place];
+                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, word(samba_section_type_names, 6, section->phase), s,
+                                plan->words[o->op], plan->words[o->type], plan->words[place->module], plan->words[place->source],
+                                plan->words[place->fusion]);
+            }
     }
     return samba_table_print(&table, file, "");
 }
@@ -93,20 +113,35 @@ samba_status samba_describe_tensors(samba_context *context, const samba_plan *pl
     return samba_table_print(&table, file, "");
 }
 
-static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, bool stages)
+static json_t *operators_json(const samba_plan *plan, const samba_stage *stage)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < stage->operator_count; i++) {
+        const samba_stage_operator *o = &stage->operators[i];
+        const samba_plan_place *place = &plan->places[o->place];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", plan->words[o->op], "result", plan->words[o->type], "module",
+                                              plan->words[place->module], "source", plan->words[place->source], "fusion",
+                                              plan->words[place->fusion]));
+    }
+    return list;
+}
+
+static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, samba_detail detail)
 {
     json_t *object = json_pack("{s:i, s:s, s:i, s:I, s:I}", "id", section->id, "type", word(samba_section_type_names, 6, section->phase),
                                "stage_count", section->stage_count, "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes);
     if (section->redone_by > 0)
         json_object_set_new(object, "redone_by", json_string(word(samba_section_type_names, 6, section->redone_by)));
-    if (!stages)
+    if (detail == SAMBA_DETAIL_SECTIONS)
         return object;
     json_t *list = json_array();
     for (int i = 0; i < section->stage_count; i++) {
         const samba_stage *stage = &plan->stages[section->first_stage + i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "kind", word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind), "name",
-                                              stage->name ? stage->name : "", "flops", (json_int_t)stage->flops, "bytes",
-                                              (json_int_t)stage->bytes));
+        json_t *its = json_pack("{s:s, s:s, s:I, s:I}", "kind", word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind), "name",
+                                stage->name ? stage->name : "", "flops", (json_int_t)stage->flops, "bytes", (json_int_t)stage->bytes);
+        if (detail == SAMBA_DETAIL_OPERATORS)
+            json_object_set_new(its, "operators", operators_json(plan, stage));
+        json_array_append_new(list, its);
     }
     json_object_set_new(object, "stages", list);
     return object;
@@ -125,7 +160,7 @@ static json_t *tensor_json(const samba_plan_tensor *tensor)
     return object;
 }
 
-json_t *samba_describe_json(const samba_plan *plan, bool stages)
+json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
 {
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->graph_hash);
@@ -136,7 +171,7 @@ json_t *samba_describe_json(const samba_plan *plan, bool stages)
         json_object_set_new(memory, memory_parts[i].name,
                             unknown(&plan->memory, i) ? json_null() : json_integer(memory_part(&plan->memory, i)));
     for (int i = 0; i < plan->section_count; i++)
-        json_array_append_new(sections, section_json(plan, &plan->sections[i], stages));
+        json_array_append_new(sections, section_json(plan, &plan->sections[i], detail));
     for (int i = 0; i < plan->tensor_count; i++)
         json_array_append_new(tensors, tensor_json(&plan->tensors[i]));
     for (int i = 0; i < plan->argin_count; i++)

@@ -3,6 +3,8 @@
  * The reverse pass: nodes are visited from the last to the first, each once, when all its users have contributed. What a node owes
  * its inputs is its operator's vjp column; contributions add up. Only nodes on a road from a parameter to a loss are visited.
  *
+ * Gradients have the place of the node they belong to.
+ *
  * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing.
  *
  * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of their own:
@@ -73,6 +75,7 @@ static samba_status seed(reverse *r, int steps)
                                   samba_graph_name_at(g, sink.name), samba_dtype_name((samba_dtype)samba_node_at(g, sink.value)->dtype));
             continue;
         }
+        g->place = samba_node_at(g, sink.value)->place;
         samba_ref start = gradient_leaf(g, sink.name, sink.value, SAMBA_INIT_CONSTANT, 1.0);
         if (steps > 1)
             start = samba_emit_scalar(g, SAMBA_OP_mul, start, 1.0 / steps);
@@ -112,7 +115,7 @@ static samba_status visit(reverse *r, samba_ref ref)
         for (int i = 0; i < arity; i++)
             needs[i] = r->wanted[node->inputs[i]] && floating(g, node->inputs[i]);
         samba_node copy = *node; /* emitting moves the array */
-        g->scope = copy.scope;
+        g->place = copy.place;
         samba_vjp vjp = {g, &copy, copy.inputs, ref, r->gradient[ref], needs, gradients};
         status = op->vjp(&vjp);
         if (status == SAMBA_OK)
@@ -136,6 +139,7 @@ static samba_status deliver(reverse *r, int steps)
         samba_ref gradient = r->gradient[i];
         if (node.op != SAMBA_OP_parameter || gradient == SAMBA_NONE)
             continue;
+        g->place = node.place;
         samba_ref leaf = gradient_leaf(g, node.attrs->parameter.name, (samba_ref)i, SAMBA_INIT_ZEROS, 0);
         if (steps > 1) {
             samba_attrs zero = {0};
@@ -290,7 +294,7 @@ samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
         samba_graph_free(r.graph);
         return status;
     }
-    r.graph->scope = 0;
+    r.graph->place = (samba_place){0};
     *out = r.graph;
     return SAMBA_OK;
 }

@@ -34,12 +34,16 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
     samba_plan_init(&plan, context);
     samba_status status = samba_pef_read(context, arguments->pef, &plan);
     machine here = {0, NULL};
-    if (status == SAMBA_OK && (!arguments->graph || arguments->json))
+    bool instead = (arguments->graph || arguments->operators) && !arguments->json;
+    if (status == SAMBA_OK && !instead)
         status = samba_plan_memory(context, &plan, 0, samba_word_isa(NULL), &plan.memory, &here.threads, &here.isa);
-    if (status == SAMBA_OK && arguments->graph && !arguments->json) {
-        fputs(plan.graph_text, stdout);
+    if (status == SAMBA_OK && instead) {
+        if (arguments->graph)
+            fputs(plan.graph_text, stdout);
+        if (arguments->operators)
+            status = samba_describe_operators(context, &plan, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
-        json_t *object = samba_describe_json(&plan, arguments->verbose);
+        json_t *object = samba_describe_json(&plan, arguments->operators ? SAMBA_DETAIL_OPERATORS : arguments->verbose ? SAMBA_DETAIL_STAGES : SAMBA_DETAIL_SECTIONS);
         json_object_set_new(object, "command", json_string("inspect"));
         json_object_set_new(object, "pef", json_string(arguments->pef));
         json_object_set_new(object, "scratch_of", json_pack("{s:i, s:s}", "threads", here.threads, "isa", here.isa));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    KEY_GRAPH = 256, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
+    KEY_GRAPH = 256, KEY_OPERATORS, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
     KEY_JSON, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_VERSION
 };
 enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, ALL = I | R | P | S };
@@ -15,6 +15,7 @@ enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = 
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "inspect:", 1},
     {"graph", KEY_GRAPH, 0, 0, "Print the text of the traced graph instead", 1},
+    {"operators", KEY_OPERATORS, 0, 0, "List every operator instead, with the module and the line of the model that it comes from", 1},
     {"verbose", 'v', 0, 0, "List every stage, tensor and hyperparameter", 1},
     {0, 0, 0, 0, "run:", 2},
     {"input", 'i', "NAME=FILE", 0, "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", 2},
@@ -42,7 +43,7 @@ static const struct argp_option options[] = {
 static const struct {
     int key, commands;
 } takers[] = {
-    {KEY_GRAPH, I}, {'v', I}, {'i', R}, {'o', R}, {KEY_HYPERPARAMETER, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
+    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R}, {KEY_HYPERPARAMETER, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
     {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S},
     {KEY_ISA, R | P | S}, {KEY_JSON, ALL}, {KEY_VERSION, ALL},
 };
@@ -135,6 +136,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         p->given[i] = p->given[i] || takers[i].key == key;
     switch (key) {
     case KEY_GRAPH: a->graph = true; break;
+    case KEY_OPERATORS: a->operators = true; break;
     case 'v': a->verbose = true; break;
     case 'i': a->inputs[a->input_count] = pair_of(state, "--input", text, a->input_count); a->input_count++; break;
     case 'o': a->outputs[a->output_count] = pair_of(state, "--output", text, a->output_count); a->output_count++; break;

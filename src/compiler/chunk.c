@@ -219,7 +219,7 @@ static void enter(chunking *c, samba_ref ref, samba_phase phase, uint32_t part)
 {
     samba_graph *out = c->rewriter->out;
     const samba_node *node = samba_node_at(c->region.graph, ref);
-    out->scope = node->scope ? samba_graph_intern(out, samba_graph_name_at(c->region.graph, node->scope)) : 0;
+    out->place = samba_graph_place(out, c->region.graph, node->place);
     out->phase = phase;
     out->part = part;
     out->recompute = true;

@@ -158,8 +158,10 @@ samba_status samba_pass_coalesce(samba_compiler *c)
             last = plan->stages[next];
             SAMBA_TRY(join(c, first, &last, start));
         }
-        if (next > s + 1)
+        if (next > s + 1) {
             SAMBA_TRY(rename_stage(c, first, next - s));
+            SAMBA_TRY(samba_stage_operators_join(c, first, &plan->stages[s], next - s));
+        }
         s = next;
         kept++;
     }

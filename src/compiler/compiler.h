@@ -122,6 +122,11 @@ typedef struct samba_uses { /* inplace.c: positions are those of groups, and of 
     int64_t position; /* that is being lowered */
 } samba_uses;
 
+typedef struct samba_origins { /* origin.c: finds words and places of the plan */
+    uint32_t *slots;
+    int64_t slot_count; /* a power of two */
+} samba_origins;
+
 typedef struct samba_compiler {
     samba_context *context;
     const samba_compile_options *options;
@@ -148,6 +153,8 @@ typedef struct samba_compiler {
     int64_t stage_redone_capacity;
     bool redone; /* while lowering: given to new stages */
     int64_t stage_phase_capacity;
+    samba_origins origins;
+    int64_t word_capacity, place_capacity;
 } samba_compiler;
 
 /* passes: `run` replaces compiler->graph, or fills the plan */
@@ -195,6 +202,11 @@ samba_status samba_uses_find(samba_compiler *compiler);
 /* May the stage at the current position write `to` over `from`, as far as other stages are concerned? Then they are one from now on. */
 bool samba_share_buffer(samba_compiler *compiler, int32_t from, int32_t to);
 void samba_uses_settle(samba_compiler *compiler); /* all stages: shared buffers under one number */
+
+/* origin.c: the operators of a stage and where they come from; of one that is made of neighbours; the table's end */
+samba_status samba_stage_operators(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
+samba_status samba_stage_operators_join(samba_compiler *compiler, samba_stage *stage, const samba_stage *stages, int32_t count);
+void samba_origins_free(samba_compiler *compiler);
 
 /* lower.c and its families */
 samba_status samba_plan_add_stage(samba_compiler *compiler, samba_phase phase, samba_stage **stage);

@@ -23,14 +23,14 @@ samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_st
     return SAMBA_OK;
 }
 
-/* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes. */
+/* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes; and its operators one by one. */
 samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samba_stage *stage)
 {
     samba_text text;
     samba_text_init(&text, c->context);
     const char *scope = "";
     for (int64_t m = 0; m < group->member_count && !scope[0]; m++)
-        scope = samba_graph_name_at(c->graph, samba_node_at(c->graph, group->members[m])->scope);
+        scope = samba_graph_name_at(c->graph, samba_node_at(c->graph, group->members[m])->place.scope);
     if (scope[0])
         samba_text_add(&text, "%s:", scope);
     for (int64_t m = 0; m < group->member_count && m < LABEL_OPS; m++)
@@ -43,7 +43,7 @@ samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samb
         status = stage->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
     }
     samba_text_clear(&text);
-    return status;
+    return status == SAMBA_OK ? samba_stage_operators(c, group, stage) : status;
 }
 
 static samba_status lower_group(samba_compiler *c, int32_t index)

@@ -29,6 +29,29 @@ static void mark_kept(const samba_graph *g, uint8_t *kept)
             kept[g->nodes[i].inputs[k]] = 1;
 }
 
+/* Operators that a hint keeps together may not be parted into the two sections. It is rare that they would be: then nothing is left out. */
+static samba_status keep_fusions(samba_fusion *f)
+{
+    const samba_graph *g = f->graph;
+    enum { KEPT = 1, REDONE = 2 };
+    uint8_t *seen = samba_arena_alloc(&f->arena, (size_t)g->name_count);
+    if (!seen)
+        return SAMBA_ERROR_MEMORY;
+    memset(seen, 0, (size_t)g->name_count);
+    bool parted = false;
+    for (int64_t k = 0; k < f->group_count; k++) {
+        const samba_group *group = &f->groups[k];
+        for (int64_t m = 0; m < group->member_count && group->phase == SAMBA_FWD; m++) {
+            uint32_t fusion = samba_node_at(g, group->members[m])->place.fusion;
+            seen[fusion] |= group->redone ? REDONE : KEPT;
+            parted = parted || (fusion && seen[fusion] == (KEPT | REDONE));
+        }
+    }
+    for (int64_t k = 0; parted && k < f->group_count; k++)
+        f->groups[k].redone = false;
+    return SAMBA_OK;
+}
+
 samba_status samba_fusion_find_redone(samba_fusion *f)
 {
     const samba_graph *g = f->graph;
@@ -62,5 +85,5 @@ samba_status samba_fusion_find_redone(samba_fusion *f)
             f->groups[earlier].redone = false;
         }
     }
-    return SAMBA_OK;
+    return keep_fusions(f);
 }

@@ -26,27 +26,49 @@ static samba_ref stick_message(samba_graph *graph, samba_status status, const ch
     return SAMBA_NONE;
 }
 
+const char *samba_place_format(const samba_graph *graph, samba_place place, char buffer[SAMBA_PLACE_TEXT])
+{
+    const char *scope = graph->names[place.scope], *source = graph->names[place.source];
+    buffer[0] = 0;
+    if (place.scope || place.source)
+        snprintf(buffer, SAMBA_PLACE_TEXT, " (in %s%.300s%s%.150s)", place.scope ? "module " : "", scope, place.scope && place.source ? ", " : "",
+                 source);
+    return buffer;
+}
+
+/* A source says the line, so the place goes behind the message; else the scope goes before it. */
+static samba_ref fail_in_place(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
+{
+    char message[sizeof(graph->error)], place[SAMBA_PLACE_TEXT];
+    bool behind = graph->place.source, before = graph->place.scope && !behind;
+    int used = snprintf(message, sizeof(message), "%.300s%s%.300s%s", what, before ? what[0] ? " at " : "at " : "",
+                        before ? graph->names[graph->place.scope] : "", before || what[0] ? ": " : "");
+    int length = vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
+    if (behind) { /* seen even where the message is too long */
+        samba_place_format(graph, graph->place, place);
+        size_t room = sizeof(message) - 1 - strlen(place), end = (size_t)used + (length > 0 ? (size_t)length : 0);
+        end = end < room ? end : room;
+        snprintf(message + end, sizeof(message) - end, "%s", place);
+    }
+    return stick_message(graph, status, message);
+}
+
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
 {
-    char message[sizeof(graph->error)];
-    int used = graph->scope ? snprintf(message, sizeof(message), "at %.300s: ", graph->names[graph->scope]) : 0;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
+    fail_in_place(graph, status, "", format, arguments);
     va_end(arguments);
-    return stick_message(graph, status, message);
+    return SAMBA_NONE;
 }
 
 samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
 {
-    char message[sizeof(graph->error)];
-    int used = graph->scope ? snprintf(message, sizeof(message), "%.300s at %.300s: ", what, graph->names[graph->scope])
-                            : snprintf(message, sizeof(message), "%.300s: ", what);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
+    fail_in_place(graph, status, what, format, arguments);
     va_end(arguments);
-    return stick_message(graph, status, message);
+    return SAMBA_NONE;
 }
 
 samba_ref samba_graph_stick(samba_graph *graph, samba_status status)
@@ -223,6 +245,13 @@ uint32_t samba_graph_intern(samba_graph *graph, const char *name)
     return (uint32_t)graph->name_count++;
 }
 
+samba_place samba_graph_place(samba_graph *graph, const samba_graph *other, samba_place place)
+{
+    return (samba_place){place.scope ? samba_graph_intern(graph, other->names[place.scope]) : 0,
+                         place.source ? samba_graph_intern(graph, other->names[place.source]) : 0,
+                         place.fusion ? samba_graph_intern(graph, other->names[place.fusion]) : 0};
+}
+
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name)
 {
     int64_t index = name ? find_name(graph, name) : -1;
@@ -305,7 +334,7 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
         if (graph->nodes[node.inputs[i]].phase > phase)
             phase = graph->nodes[node.inputs[i]].phase;
     node.phase = (uint8_t)phase;
-    node.scope = graph->scope;
+    node.place = graph->place;
     node.part = graph->part;
     node.fp32 = graph->fp32 && !samba_op_table[node.op].leaf;
     samba_ref found = find_node(graph, &node, graph->recompute ? phase : SAMBA_ZEROGRAD, phase);
@@ -327,6 +356,32 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
     if (name > 0)
         graph->leaves[name].ref = ref + 1;
     return ref;
+}
+
+int64_t samba_graph_node_count(const samba_graph *graph) { return graph ? graph->node_count : 0; }
+
+samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_node_info *info)
+{
+    if (!graph)
+        return SAMBA_ERROR_ARGUMENT;
+    if (!info || index < 0 || index >= graph->node_count)
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "graph \"%.200s\" has nodes 0 to %lld: asked for %lld%s", graph->name,
+                          (long long)graph->node_count - 1, (long long)index, info ? "" : " with no place for it");
+    const samba_node *node = &graph->nodes[index];
+    int64_t name = leaf_name(node);
+    bool leaf = samba_op_table[node->op].leaf;
+    *info = (samba_node_info){.op = samba_op_table[node->op].name,
+                              .name = name > 0 ? graph->names[name] : "",
+                              .dtype = (samba_dtype)node->dtype,
+                              .rank = node->rank,
+                              .input_count = node->arity,
+                              .inputs = node->inputs,
+                              .phase = leaf ? "" : samba_phase_names[node->phase],
+                              .module = graph->names[node->place.scope],
+                              .source = graph->names[node->place.source],
+                              .fusion = graph->names[node->place.fusion]};
+    memcpy(info->shape, node->shape, sizeof info->shape);
+    return SAMBA_OK;
 }
 
 /* ---- sinks ---- */

@@ -99,13 +99,21 @@ typedef struct samba_op_syntax { /* graph/attrs.c */
 } samba_op_syntax;
 extern const samba_op_syntax samba_op_table[SAMBA_OP_COUNT];
 
+/* Where in the user's model a node comes from: indices into the graph's names, 0 is nothing. For people, but for `fusion`: the nodes of
+ * a name stay in one section of a type (compiler/section.c). No part of a node's identity, nor of the graph's hash. */
+typedef struct samba_place {
+    uint32_t scope;  /* path of the module: "encoder.layers.0" */
+    uint32_t source; /* line of the user's program: "model.py:42" */
+    uint32_t fusion; /* name given to samba_op_fusion_push */
+} samba_place;
+
 typedef struct samba_node {
     uint16_t op;
     uint8_t dtype, rank, phase;
     uint8_t fp32; /* mixed precision leaves it alone; part of its identity, never of a leaf */
     uint16_t arity;
-    uint32_t scope; /* name index of the scope it was made in: for people; not part of its identity */
-    uint32_t part;  /* nodes of two parts never share a stage (compiler/chunk.c); not part of its identity */
+    samba_place place;
+    uint32_t part; /* nodes of two parts never share a stage (compiler/chunk.c); not part of its identity */
     const samba_ref *inputs;
     const samba_attrs *attrs; /* only the bytes of the op's kind exist */
     int64_t shape[SAMBA_MAX_RANK];
@@ -151,7 +159,9 @@ struct samba_graph {
     bool fp32;         /* given to new nodes */
     uint64_t amp_stack; /* of samba_graphamp_push: what `fp32` was, the innermost in bit 0 */
     int amp_depth;
-    uint32_t scope;    /* current scope, given to new nodes */
+    uint32_t scope;    /* current scope, which names made now begin with */
+    samba_place place; /* given to new nodes */
+    int fusion_depth;  /* of samba_op_fusion_push */
     uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
     uint32_t *scopes;  /* the scopes around it, outermost first */
     int64_t scope_count, scope_capacity;
@@ -169,7 +179,7 @@ samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref
 samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
 
 /* ---- graph/graph.c ---- */
-/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and scope are the graph's,
+/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and place are the graph's,
  * the phase no earlier than the inputs'. What samba_emit ends with. */
 samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto);
 /* The node equal to `node`, phase included, or SAMBA_NONE. */
@@ -180,10 +190,11 @@ uint32_t samba_graph_intern(samba_graph *graph, const char *name); /* 0 after an
 void samba_graph_sink(samba_graph *graph, samba_sink sink);
 /* The leaf (input, parameter, state, argin) of that name, or SAMBA_NONE. */
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name);
-/* Sticks an error to the graph unless it has one: "at scope: message". Returns SAMBA_NONE. */
+/* Sticks an error to the graph unless it has one: "at scope: message", or "message (in module scope, model.py:42)" where the current
+ * place has a source. Returns SAMBA_NONE. */
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same about an operator or layer: "what at scope: message". */
+/* The same about an operator or layer: "what at scope: message" or "what: message (in module scope, model.py:42)". */
 samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The same with the message that the context already has. */
@@ -192,14 +203,19 @@ samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
 static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
 static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
+/* The place that is `place` in another graph. */
+samba_place samba_graph_place(samba_graph *graph, const samba_graph *other, samba_place place);
+#define SAMBA_PLACE_TEXT 512
+/* " (in module encoder.layers.0, model.py:42)"; "" where nothing is known. Returns buffer. */
+const char *samba_place_format(const samba_graph *graph, samba_place place, char buffer[SAMBA_PLACE_TEXT]);
 /* ---- graph/hash.c ---- */
-/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and scopes do not count: they are for people. */
+/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and places do not count: they are for people. */
 uint64_t samba_graph_hash(const samba_graph *graph);
 
 /* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */
 /* Copies `in` to a new graph node by node in order, calling `rewrite` with the inputs already mapped; it returns the ref in `out`
- * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, scopes and sinks carry over.
- * While `rewrite` runs, out->phase, out->scope and out->fp32 are the node's and out->recompute is true. */
+ * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, places and sinks carry over.
+ * While `rewrite` runs, out->phase, out->place and out->fp32 are the node's and out->recompute is true. */
 typedef struct samba_rewriter {
     const samba_graph *in;
     samba_graph *out;
@@ -212,6 +228,10 @@ samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrit
 samba_status samba_graph_prune(const samba_graph *in, samba_graph **out);
 /* What a rewrite does with a node that it leaves alone: the same operator on `inputs`, names interned anew. */
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
+
+/* ---- graph/print.c: a line of the text without its end; of a node also without its place ---- */
+void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool places);
+void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index);
 
 /* ---- graph/print.c, graph/parse.c: numbers as the text form has them, whatever the locale ---- */
 #define SAMBA_REAL_TEXT 32

@@ -89,7 +89,7 @@ static void print_field(samba_text *text, const samba_graph *graph, const samba_
     }
 }
 
-static void print_node(samba_text *text, const samba_graph *graph, int64_t index)
+void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool places)
 {
     const samba_node *node = &graph->nodes[index];
     const samba_op_syntax *op = &samba_op_table[node->op];
@@ -108,22 +108,27 @@ static void print_node(samba_text *text, const samba_graph *graph, int64_t index
         samba_text_add(text, " @%s", samba_phase_names[node->phase]);
     if (node->fp32)
         samba_text_add(text, " fp32");
-    if (node->scope) {
-        samba_text_add(text, " ");
-        print_string(text, graph->names[node->scope]);
-    }
-    samba_text_add(text, "\n");
+    const struct {
+        const char *word;
+        uint32_t name;
+    } place[] = {{" ", node->place.scope}, {" at ", node->place.source}, {" fusion ", node->place.fusion}};
+    for (int i = 0; i < SAMBA_COUNT(place) && places; i++)
+        if (place[i].name) {
+            samba_text_add(text, "%s", place[i].word);
+            print_string(text, graph->names[place[i].name]);
+        }
 }
 
-static void print_sink(samba_text *text, const samba_graph *graph, const samba_sink *sink)
+void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index)
 {
+    const samba_sink *sink = &graph->sinks[index];
     if (sink->kind == SAMBA_SINK_ASSIGN) {
         samba_text_add(text, "assign %%%u", sink->target);
     } else {
         samba_text_add(text, sink->kind == SAMBA_SINK_LOSS ? "loss " : sink->kind == SAMBA_SINK_AGAIN ? "again " : "output ");
         print_string(text, graph->names[sink->name]);
     }
-    samba_text_add(text, " %%%u @%s\n", sink->value, samba_phase_names[sink->phase]);
+    samba_text_add(text, " %%%u @%s", sink->value, samba_phase_names[sink->phase]);
 }
 
 samba_status samba_graph_print(const samba_graph *graph, char **result)
@@ -135,10 +140,14 @@ samba_status samba_graph_print(const samba_graph *graph, char **result)
     samba_text_add(&text, "graph ");
     print_string(&text, graph->name);
     samba_text_add(&text, "\n");
-    for (int64_t i = 0; i < graph->node_count; i++)
-        print_node(&text, graph, i);
-    for (int64_t i = 0; i < graph->sink_count; i++)
-        print_sink(&text, graph, &graph->sinks[i]);
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        samba_graph_print_node(&text, graph, i, true);
+        samba_text_add(&text, "\n");
+    }
+    for (int64_t i = 0; i < graph->sink_count; i++) {
+        samba_graph_print_sink(&text, graph, i);
+        samba_text_add(&text, "\n");
+    }
     samba_status status = text.status;
     if (status == SAMBA_OK) {
         *result = samba_strdup(graph->context, text.data); /* exactly as long as the text: samba_text_free knows its size */

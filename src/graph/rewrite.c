@@ -54,7 +54,7 @@ static samba_status rewrite_node(samba_rewriter *rewriter, samba_rewrite_fn *rew
         inputs[k] = rewriter->map[node->inputs[k]];
     out->phase = (samba_phase)node->phase;
     out->fp32 = node->fp32;
-    out->scope = node->scope ? samba_graph_intern(out, samba_graph_name_at(rewriter->in, node->scope)) : 0;
+    out->place = samba_graph_place(out, rewriter->in, node->place);
     out->part = node->part;
     samba_ref result = rewrite(rewriter, ref, inputs);
     SAMBA_TRY(samba_graph_status(out));
@@ -78,7 +78,8 @@ static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewr
     out->recompute = false;
     out->fp32 = false;
     out->phase = in->phase;
-    out->scope = out->part = 0;
+    out->place = (samba_place){0};
+    out->part = 0;
     for (int64_t i = 0; i < in->sink_count; i++) {
         samba_sink sink = in->sinks[i];
         sink.name = sink.name ? samba_graph_intern(out, samba_graph_name_at(in, sink.name)) : 0;

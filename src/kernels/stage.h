@@ -142,9 +142,15 @@ typedef enum samba_stage_kind {
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* kernels/stage.c: "tile" ... */
 
+typedef struct samba_stage_operator { /* for people: words and a place of the plan (pef/plan.h) */
+    int32_t op, type, place; /* "relu", "float32(2, 3)" */
+} samba_stage_operator;
+
 typedef struct samba_stage {
     int32_t kind;
     char *name; /* "conv1: conv2d add relu", for people */
+    int32_t operator_count;
+    samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
     int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER 0; ATTENTION 4 */
     int64_t domain[SAMBA_MAX_RANK];

@@ -45,7 +45,8 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
     } lists[] = {{"buffers", plan->buffer_count, plan->buffers},    {"stages", plan->stage_count, plan->stages},
                  {"sections", plan->section_count, plan->sections}, {"tensors", plan->tensor_count, plan->tensors},
                  {"argins", plan->argin_count, plan->argins},       {"constants", plan->constant_count, plan->constants},
-                 {"calls", plan->call_count, plan->calls}};
+                 {"calls", plan->call_count, plan->calls},          {"words", plan->word_count, plan->words},
+                 {"places", plan->place_count, plan->places}};
     for (int i = 0; i < SAMBA_COUNT(lists); i++)
         if (lists[i].count < 0 || (lists[i].count > 0 && !lists[i].items))
             return samba_fail(context, SAMBA_ERROR_FORMAT, "%d %s", lists[i].count, lists[i].what);
@@ -185,6 +186,34 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
     return SAMBA_OK;
 }
 
+static bool is_word(const samba_plan *plan, int32_t word) { return word >= 0 && word < plan->word_count; }
+
+/* What people are told of the stages: words and places that are there, and each operator has a name and a type. */
+static samba_status check_origins(samba_context *context, const samba_plan *plan)
+{
+    for (int32_t i = 0; i < plan->word_count; i++)
+        if (!plan->words[i] || !plan->words[i][0] != (i == 0))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "word %d of %d is missing: only the first may be empty, and is", i, plan->word_count);
+    for (int32_t i = 0; i < plan->place_count; i++) {
+        const samba_plan_place *place = &plan->places[i];
+        if (!is_word(plan, place->module) || !is_word(plan, place->source) || !is_word(plan, place->fusion))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "place %d: module %d, source %d or fusion %d is none of %d words", i, place->module,
+                              place->source, place->fusion, plan->word_count);
+    }
+    for (int32_t s = 0; s < plan->stage_count; s++) {
+        const samba_stage *stage = &plan->stages[s];
+        if (stage->operator_count < 0 || (stage->operator_count > 0 && !stage->operators))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d: %d operators", s, stage->operator_count);
+        for (int32_t i = 0; i < stage->operator_count; i++) {
+            const samba_stage_operator *o = &stage->operators[i];
+            if (!is_word(plan, o->op) || !o->op || !is_word(plan, o->type) || !o->type || o->place < 0 || o->place >= plan->place_count)
+                return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d, operator %d: name %d, type %d or place %d is none of %d words and %d places",
+                                  s, i, o->op, o->type, o->place, plan->word_count, plan->place_count);
+        }
+    }
+    return SAMBA_OK;
+}
+
 samba_status samba_plan_check(samba_context *context, const samba_plan *plan)
 {
     SAMBA_TRY(check_counts(context, plan));
@@ -197,6 +226,7 @@ samba_status samba_plan_check(samba_context *context, const samba_plan *plan)
         SAMBA_TRY(check_argin(context, plan, &plan->argins[i]));
     SAMBA_TRY(check_constants(context, plan));
     SAMBA_TRY(check_sections(context, plan));
+    SAMBA_TRY(check_origins(context, plan));
     for (int32_t i = 0; i < plan->stage_count; i++) {
         samba_check check = {context, plan, i};
         SAMBA_TRY(samba_check_stage(&check, &plan->stages[i]));

@@ -76,13 +76,13 @@ static void format_domain(const samba_stage *stage, char *buffer, size_t size)
 
 static void add_stage_rows(const samba_plan *plan, int32_t first, int32_t count, samba_text *text)
 {
-    char flops[AMOUNT_SIZE], bytes[AMOUNT_SIZE], domain[SAMBA_SHAPE_TEXT];
+    char flops[AMOUNT_SIZE], bytes[AMOUNT_SIZE], domain[SAMBA_SHAPE_TEXT], sources[SAMBA_SOURCES_TEXT];
     samba_text_add(text, "stages\n  %5s  %-9s  %-20s  %12s  %9s  %s\n", "stage", "kind", "domain", "FLOPs", "bytes", "operators");
     for (int32_t i = first; i < first + count; i++) {
         const samba_stage *stage = &plan->stages[i];
         format_domain(stage, domain, sizeof domain);
-        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  %s\n", i, samba_stage_kind_names[stage->kind], domain, amount(stage->flops, flops),
-                       amount(stage->bytes, bytes), stage->name);
+        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  %s%s\n", i, samba_stage_kind_names[stage->kind], domain, amount(stage->flops, flops),
+                       amount(stage->bytes, bytes), stage->name, samba_plan_sources(plan, stage, sources));
     }
 }
 

@@ -52,3 +52,26 @@ void samba_plan_work(const samba_plan *plan, int64_t *flops, int64_t *bytes)
             *bytes = INT64_MAX;
     }
 }
+
+const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage, char buffer[SAMBA_SOURCES_TEXT])
+{
+    int32_t shown[SAMBA_SOURCES_SHOWN];
+    int count = 0;
+    bool more = false;
+    for (int32_t i = 0; i < stage->operator_count && !more; i++) {
+        int32_t source = plan->places[stage->operators[i].place].source;
+        bool known = source == 0;
+        for (int k = 0; k < count; k++)
+            known = known || shown[k] == source;
+        more = !known && count == SAMBA_SOURCES_SHOWN;
+        if (!known && !more)
+            shown[count++] = source;
+    }
+    size_t used = 0;
+    buffer[0] = 0;
+    for (int k = 0; k < count; k++)
+        used += (size_t)snprintf(buffer + used, SAMBA_SOURCES_TEXT - used, "%s%.144s", k ? ", " : "  [", plan->words[shown[k]]);
+    if (count > 0)
+        snprintf(buffer + used, SAMBA_SOURCES_TEXT - used, more ? ", ...]" : "]");
+    return buffer;
+}

@@ -49,6 +49,12 @@ typedef struct samba_plan_section {
     int32_t redone_by; /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
 } samba_plan_section;
 
+typedef struct samba_plan_place { /* where in the user's model operators come from, in words of the plan; 0: not known */
+    int32_t module; /* "encoder.layers.0" */
+    int32_t source; /* "model.py:42" */
+    int32_t fusion; /* of the hint that keeps operators in one section */
+} samba_plan_place;
+
 typedef struct samba_plan {
     samba_arena arena;
     char *name;            /* of the graph */
@@ -58,15 +64,23 @@ typedef struct samba_plan {
     int32_t precision;     /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
     int64_t memory_bytes;  /* of the arena */
     samba_memory_info memory; /* its parts */
-    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count;
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, place_count;
     samba_buffer *buffers;
     samba_stage *stages;
     samba_plan_section *sections;
     samba_plan_tensor *tensors;
     samba_plan_argin *argins;
     samba_plan_constant *constants;
+    char **words; /* of operators and places, each once; word 0 is "" */
+    samba_plan_place *places; /* each once */
     int32_t *calls; /* the schedule: section ids in order; a call's id is its position */
 } samba_plan;
+
+/* The lines of the user's program that a stage comes from, each once: "  [model.py:41, model.py:42]", at most SAMBA_SOURCES_SHOWN and "..." for
+ * more; "" where none is known. Returns buffer. */
+#define SAMBA_SOURCES_SHOWN 4
+#define SAMBA_SOURCES_TEXT 640
+const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage, char buffer[SAMBA_SOURCES_TEXT]);
 
 void samba_plan_init(samba_plan *plan, samba_context *context);
 void samba_plan_free(samba_plan *plan);

@@ -206,6 +206,20 @@ static samba_status take_text(const reader *in, const char *from, char **to)
     return *to ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
+/* Groups of three numbers, which are structs of three; how many. */
+static samba_status take_triples(const reader *in, const char *what, const int32_t *from, size_t length, void **to, int32_t *count)
+{
+    if (length % 3 != 0)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: %zu numbers are not three each", what, length);
+    *count = (int32_t)(length / 3);
+    *to = samba_arena_alloc(in->arena, length * sizeof *from);
+    if (!*to)
+        return SAMBA_ERROR_MEMORY;
+    if (length > 0)
+        memcpy(*to, from, length * sizeof *from);
+    return SAMBA_OK;
+}
+
 static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, samba_stage *to)
 {
     bool program = from->kind == SAMBA_STAGE_TILE || from->kind == SAMBA_STAGE_CONTRACT;
@@ -220,6 +234,9 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     to->flops = from->flops;
     to->bytes = from->bytes;
     SAMBA_TRY(copy_shape(in, "a stage's domain", from->domain, from->n_domain, SAMBA_MAX_RANK, &to->rank, to->domain));
+    void *operators = NULL;
+    SAMBA_TRY(take_triples(in, "a stage's operators", from->operators, from->n_operators, &operators, &to->operator_count));
+    to->operators = operators;
     to->operand_count = (int32_t)from->n_operands;
     to->operands = samba_arena_alloc(in->arena, from->n_operands * sizeof *to->operands);
     if (!to->operands)
@@ -335,6 +352,15 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
         to->argins[i] = (samba_plan_argin){.role = a->role, .dtype = a->dtype, .buffer = a->buffer, .value = a->value};
         SAMBA_TRY(take_text(in, a->name, &to->argins[i].name));
     }
+    void *places = NULL;
+    SAMBA_TRY(take_triples(in, "places", from->places, from->n_places, &places, &to->place_count));
+    to->places = places;
+    to->word_count = (int32_t)from->n_words;
+    to->words = samba_arena_alloc(in->arena, from->n_words * sizeof *to->words);
+    if (!to->words)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < to->word_count; i++)
+        SAMBA_TRY(take_text(in, from->words[i], &to->words[i]));
     if (to->call_count > 0)
         memcpy(to->calls, from->calls, from->n_calls * sizeof *to->calls);
     return take_constants(in, from, to);

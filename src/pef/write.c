@@ -151,6 +151,8 @@ static void fill_attention(const samba_attention *attention, Samba__Pef__Attenti
     message->scale = attention->scale;
 }
 
+_Static_assert(sizeof(samba_stage_operator) == 3 * sizeof(int32_t) && sizeof(samba_plan_place) == 3 * sizeof(int32_t), "lists of numbers");
+
 static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Samba__Pef__Stage *message)
 {
     samba__pef__stage__init(message);
@@ -160,6 +162,8 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
     message->bytes = stage->bytes;
     message->n_domain = (size_t)stage->rank;
     message->domain = (int64_t *)stage->domain;
+    message->n_operators = 3 * (size_t)stage->operator_count;
+    message->operators = (int32_t *)(void *)stage->operators;
     message->n_operands = (size_t)stage->operand_count;
     message->operands = new_list(arena, stage->operand_count, sizeof **message->operands);
     if (!message->operands)
@@ -321,6 +325,10 @@ static samba_status fill_plan(samba_arena *arena, const samba_plan *plan, Samba_
     fill_memory(&plan->memory, message->memory);
     message->n_calls = (size_t)plan->call_count;
     message->calls = plan->calls;
+    message->n_words = (size_t)plan->word_count;
+    message->words = plan->words;
+    message->n_places = 3 * (size_t)plan->place_count;
+    message->places = (int32_t *)(void *)plan->places;
     return fill_lists(arena, plan, message);
 }
 

@@ -255,7 +255,7 @@ void samba_scope_push(samba_graph *graph, const char *name)
         return;
     }
     graph->scopes[graph->scope_count++] = graph->scope;
-    graph->scope = scope;
+    graph->scope = graph->place.scope = scope;
 }
 
 void samba_scope_pop(samba_graph *graph)
@@ -265,7 +265,7 @@ void samba_scope_pop(samba_graph *graph)
     if (graph->scope_count == 0)
         samba_graph_fail(graph, SAMBA_ERROR_STATE, "samba_scope_pop was called more often than samba_scope_push");
     else
-        graph->scope = graph->scopes[--graph->scope_count];
+        graph->scope = graph->place.scope = graph->scopes[--graph->scope_count];
 }
 
 void samba_graphamp_push(samba_graph *graph, bool enabled)

@@ -69,6 +69,8 @@ does "compile for inference" "logreg.pef" "$logreg" compile --inference --output
 does "inspect" "BCKWD" "$sambaflow" inspect "$pef"
 does "inspect with stages" "lin_layer.weight.grad" "$sambaflow" inspect -v "$pef"
 does "inspect the graph" "cross_entropy" "$sambaflow" inspect --graph "$pef"
+does "inspect operators" "FWD        0  matmul      float32(100, 10)  lin_layer" "$sambaflow" inspect --operators "$pef"
+does "inspect operators as JSON" '"module": "lin_layer"' "$sambaflow" inspect --operators --json "$pef"
 does "inspect as JSON" '"schedule"' "$sambaflow" inspect --json "$pef"
 does "inspect knows this machine's scratch" "are this machine's:" "$sambaflow" inspect "$pef"
 does "scratch and whose as JSON" '"scratch_of"' "$sambaflow" inspect --json "$pef"

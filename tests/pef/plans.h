@@ -269,6 +269,33 @@ static inline void make_train_backward(samba_plan *plan, int64_t rows, int32_t l
     store(stage, down, plan_buffer_of(plan, "w.momentum_buffer"), SAMBA_FLOAT32, 1, 0);
 }
 
+/* A word, each once. */
+static inline int32_t plan_word(samba_plan *plan, const char *word)
+{
+    for (int32_t i = 0; i < plan->word_count; i++)
+        if (strcmp(plan->words[i], word) == 0)
+            return i;
+    plan->words[plan->word_count] = samba_arena_strdup(&plan->arena, word);
+    return plan->word_count++;
+}
+
+/* Two operators for each stage, of one of two places. */
+static inline void plan_origins(samba_plan *plan)
+{
+    plan->words = plan_alloc(plan, MOST * sizeof *plan->words);
+    plan->places = plan_alloc(plan, MOST * sizeof *plan->places);
+    int32_t nothing = plan_word(plan, "");
+    plan->places[plan->place_count++] = (samba_plan_place){nothing, nothing, nothing};
+    plan->places[plan->place_count++] = (samba_plan_place){plan_word(plan, "encoder.0"), plan_word(plan, "model.py:42"), plan_word(plan, "ffn")};
+    for (int32_t i = 0; i < plan->stage_count; i++) {
+        samba_stage *stage = &plan->stages[i];
+        stage->operators = plan_alloc(plan, 2 * sizeof *stage->operators);
+        for (; stage->operator_count < 2; stage->operator_count++)
+            stage->operators[stage->operator_count] =
+                (samba_stage_operator){plan_word(plan, stage->operator_count ? "relu" : "add"), plan_word(plan, "float32(4, 6)"), i % 2};
+    }
+}
+
 static inline void make_train_plan(samba_plan *plan, samba_context *context, int64_t rows)
 {
     plan_begin(plan, context, "train");
@@ -283,6 +310,7 @@ static inline void make_train_plan(samba_plan *plan, samba_context *context, int
     store(stage, zero, plan_buffer_of(plan, "w.grad"), SAMBA_FLOAT32, 1, 0);
     make_train_forward(plan, rows, p, seed);
     make_train_backward(plan, rows, lr);
+    plan_origins(plan);
 }
 
 /* ---- the zoo ---- */

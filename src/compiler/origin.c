@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a stage computes, for people: its nodes as operators with their type and their place in the user's model. Words and places stand
+ * once in the plan, however many operators share them: one table finds both, open addressing by hash. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+static uint32_t *slot_of(samba_origins *o, uint64_t hash, uint64_t probe) { return &o->slots[(hash + probe) & (uint64_t)(o->slot_count - 1)]; }
+
+static uint64_t hash_word(const char *word) { return samba_hash(word, strlen(word), 1); }
+static uint64_t hash_place(const samba_plan_place *place) { return samba_hash(place, sizeof *place, 2); }
+
+/* Keeps the table at most half full. A slot holds 0, or 2 * index + 2 of a word, or that + 1 of a place. */
+static samba_status reserve(samba_compiler *c)
+{
+    samba_origins *o = &c->origins;
+    const samba_plan *plan = &c->plan;
+    int64_t used = (int64_t)plan->word_count + plan->place_count;
+    if (2 * (used + 1) <= o->slot_count)
+        return SAMBA_OK;
+    samba_origins next = {.slot_count = o->slot_count ? 2 * o->slot_count : 256};
+    next.slots = samba_calloc(c->context, sizeof *next.slots * (size_t)next.slot_count);
+    if (!next.slots)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < used; i++) {
+        bool is_place = i >= plan->word_count;
+        int64_t index = is_place ? i - plan->word_count : i;
+        uint64_t hash = is_place ? hash_place(&plan->places[index]) : hash_word(plan->words[index]), probe = 0;
+        while (*slot_of(&next, hash, probe))
+            probe++;
+        *slot_of(&next, hash, probe) = (uint32_t)(2 * index + 2 + is_place);
+    }
+    samba_origins_free(c);
+    o->slots = next.slots;
+    o->slot_count = next.slot_count;
+    return SAMBA_OK;
+}
+
+static samba_status find_word(samba_compiler *c, const char *word, int32_t *index)
+{
+    samba_plan *plan = &c->plan;
+    SAMBA_TRY(reserve(c));
+    uint32_t *slot = NULL;
+    uint64_t hash = hash_word(word);
+    for (uint64_t probe = 0; *(slot = slot_of(&c->origins, hash, probe)); probe++)
+        if (*slot % 2 == 0 && strcmp(plan->words[*slot / 2 - 1], word) == 0) {
+            *index = (int32_t)(*slot / 2 - 1);
+            return SAMBA_OK;
+        }
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->words, sizeof *plan->words, &c->word_capacity, plan->word_count + 1));
+    char *copy = samba_arena_strdup(&plan->arena, word);
+    if (!copy)
+        return SAMBA_ERROR_MEMORY;
+    *index = plan->word_count;
+    plan->words[plan->word_count++] = copy;
+    *slot = (uint32_t)(2 * *index + 2);
+    return SAMBA_OK;
+}
+
+static samba_status find_place(samba_compiler *c, samba_place from, int32_t *index)
+{
+    samba_plan *plan = &c->plan;
+    samba_plan_place place;
+    SAMBA_TRY(find_word(c, samba_graph_name_at(c->graph, from.scope), &place.module));
+    SAMBA_TRY(find_word(c, samba_graph_name_at(c->graph, from.source), &place.source));
+    SAMBA_TRY(find_word(c, samba_graph_name_at(c->graph, from.fusion), &place.fusion));
+    SAMBA_TRY(reserve(c));
+    uint32_t *slot = NULL;
+    uint64_t hash = hash_place(&place);
+    for (uint64_t probe = 0; *(slot = slot_of(&c->origins, hash, probe)); probe++)
+        if (*slot % 2 == 1 && memcmp(&plan->places[*slot / 2 - 1], &place, sizeof place) == 0) {
+            *index = (int32_t)(*slot / 2 - 1);
+            return SAMBA_OK;
+        }
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->places, sizeof place, &c->place_capacity, plan->place_count + 1));
+    *index = plan->place_count;
+    plan->places[plan->place_count++] = place;
+    *slot = (uint32_t)(2 * *index + 3);
+    return SAMBA_OK;
+}
+
+samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, samba_stage *stage)
+{
+    int32_t nothing;
+    SAMBA_TRY(find_word(c, "", &nothing)); /* word 0 */
+    samba_stage_operator *operators = samba_arena_alloc(&c->plan.arena, sizeof *operators * (size_t)group->member_count);
+    if (!operators)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t m = 0; m < group->member_count; m++) {
+        const samba_node *node = samba_node_at(c->graph, group->members[m]);
+        char shape[SAMBA_SHAPE_TEXT], type[SAMBA_SHAPE_TEXT + 16];
+        snprintf(type, sizeof type, "%s%s", samba_dtype_name((samba_dtype)node->dtype),
+                 samba_shape_format(node->rank, node->shape, shape, sizeof shape));
+        SAMBA_TRY(find_word(c, samba_ops[node->op].name, &operators[m].op));
+        SAMBA_TRY(find_word(c, type, &operators[m].type));
+        SAMBA_TRY(find_place(c, node->place, &operators[m].place));
+    }
+    stage->operators = operators;
+    stage->operator_count = (int32_t)group->member_count;
+    return SAMBA_OK;
+}
+
+samba_status samba_stage_operators_join(samba_compiler *c, samba_stage *stage, const samba_stage *stages, int32_t count)
+{
+    int64_t total = 0;
+    for (int32_t s = 0; s < count; s++)
+        total += stages[s].operator_count;
+    samba_stage_operator *operators = samba_arena_alloc(&c->plan.arena, sizeof *operators * (size_t)total);
+    if (!operators)
+        return SAMBA_ERROR_MEMORY;
+    total = 0;
+    for (int32_t s = 0; s < count; s++) {
+        if (stages[s].operator_count > 0)
+            memcpy(operators + total, stages[s].operators, sizeof *operators * (size_t)stages[s].operator_count);
+        total += stages[s].operator_count;
+    }
+    stage->operators = operators;
+    stage->operator_count = (int32_t)total;
+    return SAMBA_OK;
+}
+
+void samba_origins_free(samba_compiler *c)
+{
+    if (c->origins.slots)
+        samba_free(c->context, c->origins.slots, sizeof *c->origins.slots * (size_t)c->origins.slot_count);
+    c->origins = (samba_origins){0};
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where in the user's model operators come from, as whoever traces says it: the module's path, the line of the program, and which
+ * operators a hint keeps in one section. samba_scope_push, which also names things, sets the path too (trace.c). */
+#include "trace/trace.h"
+#include <string.h>
+
+#define LONGEST_FILE 128 /* bytes kept of a file's name */
+
+void samba_set_module(samba_graph *graph, const char *path)
+{
+    if (graph && graph->status == SAMBA_OK)
+        graph->place.scope = path && path[0] ? samba_graph_intern(graph, path) : graph->scope;
+}
+
+void samba_set_source(samba_graph *graph, const char *file, int line)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return;
+    if (!file || !file[0]) {
+        graph->place.source = 0;
+        return;
+    }
+    const char *slash = strrchr(file, '/'), *backslash = strrchr(file, '\\');
+    file = slash && slash > backslash ? slash + 1 : backslash ? backslash + 1 : file; /* a PEF has no paths of the machine that made it */
+    char source[LONGEST_FILE + 16];
+    snprintf(source, sizeof source, "%.*s:%d", LONGEST_FILE, file, line);
+    graph->place.source = samba_graph_intern(graph, source);
+}
+
+void samba_op_fusion_push(samba_graph *graph, const char *name)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return;
+    if (!name || !name[0]) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_NAME, "op_fusion", "a name that is not empty is needed, given %s", name ? "\"\"" : "NULL");
+        return;
+    }
+    if (graph->fusion_depth++ == 0)
+        graph->place.fusion = samba_graph_intern(graph, name);
+}
+
+void samba_op_fusion_pop(samba_graph *graph)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return;
+    if (graph->fusion_depth == 0)
+        samba_graph_fail(graph, SAMBA_ERROR_STATE, "samba_op_fusion_pop was called more often than samba_op_fusion_push");
+    else if (--graph->fusion_depth == 0)
+        graph->place.fusion = 0;
+}
