@@ -77,7 +77,7 @@ SAMBA_API void samba_scope_pop(samba_graph *graph);
  * gradients have the place of the operator they belong to. What a graph computes, and its hash, do not depend on it.
  *
  * A module's path, as torch's named_modules has it ("encoder.layers.0"), instead of the scope; no name begins with it. "" or NULL: the
- * scope again, as after samba_scope_push and samba_scope_pop. */
+ * scope again. samba_scope_push, and so a layer, sets the path to the scope, samba_scope_pop to what it was before. */
 SAMBA_API void samba_set_module(samba_graph *graph, const char *path);
 /* A line of a program, kept as "model.py:42", without folders. NULL: none. */
 SAMBA_API void samba_set_source(samba_graph *graph, const char *file, int line);

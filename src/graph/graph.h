@@ -138,6 +138,10 @@ typedef struct samba_named_leaf {
     uint8_t assigned; /* bit set: phases in which a sink assigns to it */
 } samba_named_leaf;
 
+typedef struct samba_outer_scope { /* what samba_scope_pop brings back */
+    uint32_t scope, module;
+} samba_outer_scope;
+
 struct samba_graph {
     samba_context *context;
     samba_arena arena; /* inputs, attributes, names */
@@ -163,7 +167,7 @@ struct samba_graph {
     samba_place place; /* given to new nodes */
     int fusion_depth;  /* of samba_op_fusion_push */
     uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
-    uint32_t *scopes;  /* the scopes around it, outermost first */
+    samba_outer_scope *scopes; /* those around it, outermost first */
     int64_t scope_count, scope_capacity;
     samba_status status; /* sticky */
     char error[1024];    /* its message */

@@ -254,7 +254,7 @@ void samba_scope_push(samba_graph *graph, const char *name)
         samba_graph_stick(graph, status);
         return;
     }
-    graph->scopes[graph->scope_count++] = graph->scope;
+    graph->scopes[graph->scope_count++] = (samba_outer_scope){graph->scope, graph->place.scope};
     graph->scope = graph->place.scope = scope;
 }
 
@@ -262,10 +262,13 @@ void samba_scope_pop(samba_graph *graph)
 {
     if (!graph || graph->status != SAMBA_OK)
         return;
-    if (graph->scope_count == 0)
+    if (graph->scope_count == 0) {
         samba_graph_fail(graph, SAMBA_ERROR_STATE, "samba_scope_pop was called more often than samba_scope_push");
-    else
-        graph->scope = graph->place.scope = graph->scopes[--graph->scope_count];
+        return;
+    }
+    samba_outer_scope outer = graph->scopes[--graph->scope_count];
+    graph->scope = outer.scope;
+    graph->place.scope = outer.module;
 }
 
 void samba_graphamp_push(samba_graph *graph, bool enabled)

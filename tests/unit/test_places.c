@@ -62,7 +62,11 @@ static void operators_know_their_place(void **unused)
     x = samba_linear(x, "fc", 5); /* a layer is a module; its parameters are not named by samba_set_module */
     expect_place(g, node_of(g, SAMBA_OP_matmul, SAMBA_FWD), "fc", "net.py:7", "");
     assert_true(samba_graph_leaf(g, "fc.weight") != SAMBA_NONE);
-    SAMBA_HERE(g); /* after the layer: the scope, which is none */
+    expect_place(g, node_of(g, SAMBA_OP_add, SAMBA_FWD), "fc", "net.py:7", "");
+    x = samba_sigmoid(x); /* after it: what was before */
+    expect_place(g, node_of(g, SAMBA_OP_sigmoid, SAMBA_FWD), "encoder.layers.0", "net.py:7", "");
+    samba_set_module(g, "");
+    SAMBA_HERE(g);
     x = samba_exp(x);
     char here[64];
     snprintf(here, sizeof here, "test_places.c:%d", __LINE__ - 3);

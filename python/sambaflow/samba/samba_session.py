@@ -167,16 +167,10 @@ class SambaSession:
         return outputs
 
     def _compare(self, device, tracer):
-        ours = tracer.print().splitlines()
-        theirs = text(lib.samba_session_graph_text(device.c)).splitlines()
-        for mine, its in zip(ours[1:], theirs[1:]):  # the first line is the graph's name
-            if mine != its:
-                raise errors.StateError(
-                    f"the model differs from the one that {device.pef} was compiled from. First difference: the PEF has\n  {its}\nthe model\n  {mine}"
-                )
-        if len(ours) != len(theirs):
-            raise errors.StateError(
-                f"the model differs from the one that {device.pef} was compiled from: {len(ours)} lines of graph, the PEF has {len(theirs)}")
+        try:
+            tracer.compare(lib.samba_session_graph_text(device.c))
+        except errors.StateError as error:
+            raise errors.StateError(f"{device.pef}: {error}") from None
 
     # ---- running ----
 

@@ -192,16 +192,20 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def item(self):
         """The only element as a Python number."""
-        if _state.tracer is not None and self._value is not None:
-            _state.tracer.refuse_values("item()")
+        if _state.tracer is not None:
+            _refuse_traced(self, "item()")
         return self.torch_tensor().item()
 
     def tolist(self):
         """Nested lists of Python numbers."""
+        if _state.tracer is not None:
+            _refuse_traced(self, "tolist()")
         return self.torch_tensor().tolist()
 
     def numpy(self):
         """The NumPy array with the values."""
+        if _state.tracer is not None:
+            _refuse_traced(self, "numpy()")
         return self.torch_tensor().detach().numpy()
 
     def __array__(self, dtype=None, copy=None):
@@ -229,8 +233,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return self._held is not None and self._held.is_contiguous()
 
     def __bool__(self):
-        if _state.tracer is not None and self._value is not None:
-            _state.tracer.refuse_values("bool()")
+        if _state.tracer is not None:
+            _refuse_traced(self, "bool()")
         return bool(self.torch_tensor())
 
     def __repr__(self, **_):
@@ -328,6 +332,12 @@ def from_output(held, shape, dtype, name):
 def from_value(value, shape, dtype):
     """A traced tensor: a node of a graph."""
     return make_wrapper(SambaTensor, None, shape, dtype, value=value)
+
+
+def _refuse_traced(tensor, what):
+    """The tracer's error where the tensor is known only when the graph runs."""
+    if _state.tracer.is_symbolic((tensor,), {}):
+        _state.tracer.refuse_values(what)
 
 
 def _as_index(index):

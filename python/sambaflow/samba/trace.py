@@ -5,8 +5,7 @@ While a tracer is at work, torch hands every function of a SambaTensor to `funct
 rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; they call the C library, which alone knows shapes,
 dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
 import contextlib
-import os
-import traceback
+import sys
 
 import torch
 import torch._decomp
@@ -14,13 +13,12 @@ import torch._decomp
 from sambaflow._core import ffi, lib
 from sambaflow.errors import SambaError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state
+from sambaflow.samba import _state, places
+from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.sambatensor import SambaTensor, from_value, run_on_held, to_torch
 from sambaflow.words import message, text
 
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
 
 def dtype_name(dtype):
@@ -50,6 +48,7 @@ class Tracer:
         self.kept = []  # what has an id here stays alive
         self.paths = {id(module): path for path, module in modules} if modules else {}
         self.stack = []  # paths of the modules being called
+        self.line = None  # (file, line) that the graph was told last
         self.dropouts = 0  # traced so far: those outside modules are numbered
 
     # ---- leaves ----
@@ -121,15 +120,30 @@ class Tracer:
             lib.samba_assign(leaf, value)
         self.check()
 
-    def print(self):
-        """The text of the graph, as a PEF carries it."""
-        live, printed = ffi.new("samba_graph **"), ffi.new("char **")
+    def prune(self):
+        """Leaves in the graph what outputs, losses and buffers need, as a PEF carries it. Nothing can be traced from then on."""
+        live = ffi.new("samba_graph **")
         self.context.check(lib.samba_graph_copy(self.graph, live))
+        self.graph = self.context.owned(live[0], lib.samba_graph_free)
+
+    def print(self):
+        """The text of the graph."""
+        printed = ffi.new("char **")
+        self.context.check(lib.samba_graph_print(self.graph, printed))
         try:
-            self.context.check(lib.samba_graph_print(live[0], printed))
             return text(printed[0])
         finally:
             lib.samba_text_free(self.context.c, printed[0])
+
+    def compare(self, compiled):
+        """A StateError where the graph of that text computes something else: the first difference, and where it stands in both."""
+        parsed, live = ffi.new("samba_graph **"), ffi.new("samba_graph **")
+        try:
+            self.context.check(lib.samba_graph_parse(self.context.c, compiled, parsed))
+            self.context.check(lib.samba_graph_copy(self.graph, live))
+            self.context.check(lib.samba_graph_compare(parsed[0], live[0]))
+        finally:
+            lib.samba_graph_free(parsed[0])
             lib.samba_graph_free(live[0])
 
     def is_symbolic(self, args, kwargs):
@@ -150,22 +164,44 @@ class Tracer:
     def check(self):
         status = lib.samba_graph_status(self.graph)
         if status:
-            raise_status(status, message(lib.samba_error_message(self.context.c)) + self.where())
+            raise_status(status, message(lib.samba_error_message(self.context.c)))  # it says the place that `mark` told
 
-    def where(self):
-        """' (in module a.b, file.py:12: code)' of the call being traced."""
-        parts = [f"module {self.stack[-1]}"] if self.stack and self.stack[-1] else []
-        for frame in reversed(traceback.extract_stack()):
-            if not frame.filename.startswith((_PACKAGE, _TORCH)) and not frame.filename.startswith("<frozen"):
-                parts.append(f"{frame.filename}:{frame.lineno}" + (f": {frame.line}" if frame.line else ""))
-                break
-        return f" (in {', '.join(parts)})" if parts else ""
+    # ---- where in the user's model ----
+
+    def enter(self, module):
+        """A module is called: what is traced from here on is of its path. One that the model does not have counts to its caller."""
+        path = self.paths.get(id(module))
+        if path is None:
+            path = self.stack[-1] if self.stack else ""
+        self.stack.append(path)
+        lib.samba_set_module(self.graph, path.encode())
+        if module in FUSIONS:
+            lib.samba_op_fusion_push(self.graph, FUSIONS[module].encode())
+
+    def leave(self, module):
+        """Its call has ended, in whatever way."""
+        self.stack.pop()
+        lib.samba_set_module(self.graph, self.stack[-1].encode() if self.stack else b"")
+        if module in FUSIONS:
+            lib.samba_op_fusion_pop(self.graph)
+
+    def mark(self):
+        """Tells the graph the user's line that is being traced."""
+        frame, name = places.users_frame(sys._getframe(1))
+        line = (name, frame.f_lineno) if frame is not None else None
+        if line != self.line:
+            self.line = line
+            lib.samba_set_source(self.graph, *(line or (ffi.NULL, 0)))
+
+    def where(self, code=False):
+        """' (in module a.b, model.py:12)' of the call being traced; with `code`, the line too."""
+        return places.describe(self.stack[-1] if self.stack else "", code)
 
     def refuse_values(self, what):
-        """Tracing knows shapes, not values."""
+        """Tracing knows shapes, not values; rules/values.py says what to do instead."""
+        instead = INSTEAD.get(what, INSTEAD["item()"])
         raise UnsupportedError(
-            f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: keep the computation in tensors "
-            f"(torch.where instead of if), or compute it before and pass it as an input{self.where()}"
+            f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: {instead}{self.where(code=True)}"
         )
 
     # ---- what torch calls ----
@@ -195,15 +231,19 @@ class Tracer:
         return result
 
     def _apply(self, rule, func, args, kwargs):
+        self.mark()
         try:
             return rule(self, *args, **kwargs)
         except SambaError:
             raise
-        except (TypeError, IndexError) as error:
-            name = getattr(func, "__name__", str(func))
-            raise type(error)(f"{name}: {error}{self.where()}") from error
+        except (TypeError, IndexError, ValueError) as error:
+            place = self.where()
+            if str(error).endswith(place):  # of a rule inside this one
+                raise
+            raise type(error)(f"{getattr(func, '__name__', str(func))}: {error}{place}") from error
 
 
+INSTEAD = {}  # what asks for values -> what to do instead
 RULES = {}  # torch function or ATen operator -> function(tracer, ...) with its signature
 
 
@@ -236,10 +276,10 @@ def at_work(tracer):
         raise SambaError("a model is being traced already: tracing does not nest")
 
     def entered(module, _):
-        tracer.stack.append(tracer.paths.get(id(module), ""))
+        tracer.enter(module)
 
     def left(module, _, __):
-        tracer.stack.pop()
+        tracer.leave(module)
 
     before = torch.nn.modules.module.register_module_forward_pre_hook(entered)
     after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from sambaflow._core import lib
 from sambaflow.samba.rules.common import cast, dims_of, filled, floating, in_place, mark_views, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.rules.elementwise import where
+from sambaflow.samba.rules.values import known_masks
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import rule
 
@@ -101,7 +102,7 @@ def narrow(t, input, dim, start, length):
 
 @rule(T.__getitem__)
 def getitem(t, input, index):
-    index = list(index) if isinstance(index, tuple) else [index]
+    index = known_masks(t, index if isinstance(index, tuple) else (index,))
     taken = sum(1 for word in index if word is not None and word is not Ellipsis)
     if taken > rank(input):
         raise IndexError(f"{taken} indices for a tensor with {rank(input)} dims")

@@ -3,19 +3,30 @@
 session.compile. A PEF without it runs all the same."""
 import json
 import os
+from collections.abc import Mapping
 
+from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
+from sambaflow.samba.utils import pef_html
+from sambaflow.words import text
 
 _NOTES = ("app_dir", "config_dict", "pef_metadata")
+_MEMORY = ("parameters", "state", "gradients", "inputs_outputs", "activations", "constants", "scratch", "total")
 
 
-class PefMeta:
-    """Sections, tensors and hyperparameters of a PEF, and its program's notes."""
+class PefMeta(Mapping):
+    """Sections with their work, device memory, tensors and hyperparameters of a PEF, and its program's notes: as attributes, or as a mapping of
+    their names. A notebook shows it as tables.
+
+    `sections`: a dict each with id, type, stage_count, flops and bytes. `memory`: bytes by use, with this machine's scratch. `tensors`: kind,
+    dtype and shape by name."""
 
     def __init__(self, path):
         session = Session(path)
         self.path = str(path)
         self.section_types = session.section_types
+        self.sections = self._read_sections(session)
+        self.memory = self._read_memory(session)
         self.tensors = {name: {"kind": kind, "dtype": dtype, "shape": list(shape)} for name, (kind, dtype, shape) in session.tensors.items()}
         self.hyperparameters = session.hyperparameters
         notes = {}
@@ -23,6 +34,38 @@ class PefMeta:
             with open(self.path + ".json", encoding="utf-8") as file:
                 notes = json.load(file)
         self.app_dir, self.config_dict, self.pef_metadata = (notes.get(name) for name in _NOTES)
+
+    @staticmethod
+    def _read_sections(session):
+        info, found = ffi.new("samba_section_info *"), []
+        for i in range(lib.samba_session_section_count(session.c)):
+            session.context.check(lib.samba_session_section_info(session.c, i, info))
+            found.append({"id": info.id, "type": text(info.type), "stage_count": info.stage_count, "flops": info.flops, "bytes": info.bytes})
+        return found
+
+    @staticmethod
+    def _read_memory(session):
+        memory = ffi.new("samba_memory_info *")
+        session.context.check(lib.samba_session_memory(session.c, memory))
+        return {part: getattr(memory, part) for part in _MEMORY}
+
+    def __getitem__(self, key):
+        if key not in self.__dict__:
+            raise KeyError(key)
+        return self.__dict__[key]
+
+    def __iter__(self):
+        return iter(self.__dict__)
+
+    def __len__(self):
+        return len(self.__dict__)
+
+    def __repr__(self):
+        return f"PefMeta({self.path!r}: {', '.join(self.section_types)}; {pef_html.bytes_text(self.memory['total'])})"
+
+    def _repr_html_(self):
+        """Tables for a notebook: sections, memory, tensors, hyperparameters."""
+        return pef_html.tables(self)
 
 
 def get_pefmeta(source, model=None):
@@ -36,15 +79,15 @@ def get_pefmeta(source, model=None):
 def get_pefmeta_dict(source, model=None):
     """The same as a dict, which json takes."""
     found = get_pefmeta(source, model)
-    return found if isinstance(found, dict) else dict(vars(found))
+    return found if isinstance(found, dict) else dict(found)
 
 
 def write_notes(path, *notes):
     """Writes app_dir, config_dict and pef_metadata beside a PEF, as far as they are given; removes those of an older PEF."""
     notes = {name: note for name, note in zip(_NOTES, notes) if note is not None}
     if notes:
-        text = json.dumps(notes, indent=1, default=lambda x: dict(vars(x)) if hasattr(x, "__dict__") else str(x))
+        written = json.dumps(notes, indent=1, default=lambda x: dict(vars(x)) if hasattr(x, "__dict__") else str(x))
         with open(path + ".json", "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(written + "\n")
     elif os.path.exists(path + ".json"):
         os.remove(path + ".json")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs as objects: a model with the inputs and optimizers it is compiled for, and the operators that tracing makes of it."""
+from typing import NamedTuple
+
+from sambaflow._core import ffi, lib
+from sambaflow.errors import ArgumentError
+from sambaflow.runtime import DTYPE_NAMES
+from sambaflow.words import text
+
+
+class Operator(NamedTuple):
+    """One node: an operator, or a leaf ("input", "parameter", "state", "constant" ...)."""
+
+    name: str  # of a leaf that has one; else "%12", its number in the graph's text
+    op: str
+    shape: tuple
+    dtype: str
+    inputs: tuple  # names
+    phase: str  # "FWD"; "" for leaves
+    module: str  # "encoder.layers.0"
+    source: str  # "model.py:42"
+    fusion: str  # name of directives.op_fusion
+
+
+def operators(graph):
+    """The Operators of a samba_graph, in order."""
+    info, names, found = ffi.new("samba_node_info *"), [], []
+    for i in range(lib.samba_graph_node_count(graph)):
+        lib.samba_graph_node(graph, i, info)
+        names.append(text(info.name) or f"%{i}")
+        inputs = tuple(names[k] for k in info.inputs[0 : info.input_count])
+        place = (text(info.module), text(info.source), text(info.fusion))
+        found.append(Operator(names[i], text(info.op), tuple(info.shape[0 : info.rank]), DTYPE_NAMES[info.dtype], inputs, text(info.phase), *place))
+    return found
+
+
+class SambaGraph:
+    """A model, the inputs it is traced with and the optimizers that train it: what a session compiles under one name.
+
+    ``str(graph)`` is the graph's text, iterating gives its Operators and `output_tensors` the traced outputs; each traces the model once,
+    when first asked for. `inputs` is a tuple, a list or, for keyword arguments, a dict.
+
+    >>> import torch
+    >>> import sambaflow.samba as samba
+    >>> from sambaflow.samba.graph import SambaGraph
+    >>> model = samba.from_torch_model(torch.nn.Linear(3, 2))
+    >>> graph = SambaGraph(model, (samba.randn(4, 3, name="x"),), samba.optim.SGD(model.parameters(), lr=0.1), name="line")
+    >>> [(o.op, o.shape) for o in graph if o.phase]
+    [('permute', (3, 2)), ('matmul', (4, 2)), ('add', (4, 2))]
+    >>> str(graph).splitlines()[0]
+    'graph "line"'
+    """
+
+    inference = False
+
+    def __init__(self, model, inputs, optimizers=None, name="", loss_indices=None):
+        if not callable(model) or not hasattr(model, "named_parameters"):
+            raise TypeError(f"{type(self).__name__}: model is a torch.nn.Module, given {type(model).__name__}")
+        self.model = model
+        self.inputs = inputs
+        self.optimizers = [] if optimizers is None else list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
+        self.name = name or type(model).__name__
+        self.loss_indices = loss_indices
+        self._traced = None
+
+    def _trace(self):
+        if self._traced is None:
+            from sambaflow.samba import session  # which has the loaded package around it
+
+            tracer, outputs = session._trace(self.model, self.inputs, self.loss_indices, self.name)
+            tracer.prune()
+            self._traced = tracer, tuple(outputs)
+        return self._traced
+
+    @property
+    def output_tensors(self):
+        """The traced outputs: named tensors with shapes and no values."""
+        return self._trace()[1]
+
+    def __str__(self):
+        return self._trace()[0].print()
+
+    def __iter__(self):
+        return iter(operators(self._trace()[0].graph))
+
+    def __len__(self):
+        return lib.samba_graph_node_count(self._trace()[0].graph)
+
+    def __repr__(self):
+        trained = f", {len(self.optimizers)} optimizers" if self.optimizers else ""
+        return f"{type(self).__name__}(name={self.name!r}, model={type(self.model).__name__}{trained})"
+
+
+class FwdGraph(SambaGraph):
+    """A graph that is only run forward: it has no optimizers and no gradients.
+
+    >>> import torch
+    >>> import sambaflow.samba as samba
+    >>> from sambaflow.samba.graph import FwdGraph
+    >>> len(FwdGraph(torch.nn.ReLU(), (samba.randn(4, name="x"),)))
+    2
+    """
+
+    inference = True
+
+    def __init__(self, model, inputs, name="", optimizers=None, loss_indices=None):
+        if optimizers:
+            raise ArgumentError("FwdGraph: a graph that is only run forward has no optimizers: take SambaGraph")
+        super().__init__(model, inputs, None, name, loss_indices)
