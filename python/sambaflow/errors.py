@@ -49,6 +49,10 @@ class InternalError(SambaError, RuntimeError):
     """A mistake of the library; please report it."""
 
 
+class HostFallbackWarning(UserWarning):
+    """The library has no kernel for an operator outside tracing: torch computed it on the host."""
+
+
 _BY_STATUS = {
     _core.lib.SAMBA_ERROR_MEMORY: OutOfMemoryError,
     _core.lib.SAMBA_ERROR_ARGUMENT: ArgumentError,

@@ -2,7 +2,8 @@
 """PyTorch models on SambaFlow: tensors, conversion, the session. Needs torch."""
 import torch as _torch
 
-from sambaflow.samba import _state, optim, rules  # noqa: F401  rules register themselves
+from sambaflow.errors import HostFallbackWarning
+from sambaflow.samba import _state, eager, optim, rules  # noqa: F401  rules register themselves
 from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_model, from_torch_model_
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch

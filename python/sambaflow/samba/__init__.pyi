@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+from sambaflow.errors import HostFallbackWarning as HostFallbackWarning
 from sambaflow.samba import nn as nn, optim as optim, utils as utils
 from sambaflow.samba.convert import (
     from_named_dict as from_named_dict,

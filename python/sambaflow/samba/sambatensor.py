@@ -2,8 +2,8 @@
 """SambaTensor: a torch.Tensor that may have no values yet, has a name on the device, and becomes a node of a graph while a session traces.
 
 It is a wrapper subclass: torch sees shape, dtype, strides and autograd; the values are another torch tensor, `_held`, or nothing. Outside
-tracing operations run on what is held, below torch's autograd, so that `backward` works as ever. While tracing, `__torch_function__`
-offers each torch function whole to the tracer, and `__torch_dispatch__` what torch breaks into ATen operators.
+tracing operations run by the library's kernels on what is held (eager.py), in torch's autograd, so that `backward` works as ever. While tracing they
+become nodes. `__torch_function__` offers each torch function whole, and `__torch_dispatch__` what torch breaks into ATen operators.
 """
 import torch
 
@@ -61,19 +61,16 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if _state.tracer is not None:
-            result = _state.tracer.function(func, args, kwargs)
-            if result is not NotImplemented:
-                return result
+        result = (_state.eager if _state.tracer is None else _state.tracer.function)(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if _state.tracer is not None:
-            return _state.tracer.aten(func, args, kwargs)
-        return run_on_held(func, args, kwargs)
+        return (_state.eager_aten if _state.tracer is None else _state.tracer.aten)(func, args, kwargs)
 
     # ---- names and what the device knows ----
 
@@ -355,21 +352,28 @@ def _into(memory, values):
     return values if memory is None else memory.copy_(values)
 
 
+def _held(x):
+    kind = type(x)
+    if kind is tuple or kind is list or kind is dict:
+        return torch.utils._pytree.tree_map(_held, x)
+    if not isinstance(x, SambaTensor):
+        return x
+    return x.torch_tensor() if x._held is None else x._held
+
+
+def _wrapped(x):
+    if isinstance(x, torch.Tensor):
+        return make_wrapper(SambaTensor, x, None, None)
+    return torch.utils._pytree.tree_map(_wrapped, x) if isinstance(x, (tuple, list)) else x
+
+
 def run_on_held(func, args, kwargs):
     """Runs an ATen operator on what the tensors hold."""
-
-    def held(x):
-        return x.torch_tensor() if isinstance(x, SambaTensor) else x
-
-    def wrapped(x):
-        return make_wrapper(SambaTensor, x, None, None) if isinstance(x, torch.Tensor) else x
-
-    inner = torch.utils._pytree.tree_map(held, args), torch.utils._pytree.tree_map(held, kwargs)
-    result = func(*inner[0], **inner[1])
+    result = func(*[_held(x) for x in args], **{name: _held(x) for name, x in kwargs.items()})
     name = func._schema.name
     if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], SambaTensor):
         return args[0]
-    return torch.utils._pytree.tree_map(wrapped, result)
+    return _wrapped(result)
 
 
 def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None):

@@ -110,12 +110,17 @@ def square(t, input):
     return t.wrap(lib.samba_mul(value, value))
 
 
-@rule(torch.where, T.where, aten.where)
+@rule(torch.where, aten.where)
 def where(t, condition, input=None, other=None):
     if input is None:
         unsupported(t, "torch.where(condition) alone gives indices, whose number depends on values: use where(condition, a, b)")
     like = input if isinstance(input, torch.Tensor) else other if isinstance(other, torch.Tensor) else torch.empty(())
     return t.wrap(lib.samba_where(t.value(condition), t.operand(input, like), t.operand(other, like)))
+
+
+@rule(T.where)
+def where_method(t, input, condition, other):
+    return where(t, condition, input, other)
 
 
 @rule(T.masked_fill, torch.masked_fill, aten.masked_fill)

@@ -65,11 +65,16 @@ def rms_norm(t, input, normalized_shape, weight=None, eps=None):
     return t.wrap(result if weight is None else lib.samba_mul(result, t.value(weight)))
 
 
-@rule(F.embedding, torch.embedding)
+@rule(F.embedding)
 def embedding(t, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     if max_norm is not None or scale_grad_by_freq:
         unsupported(t, "embedding with max_norm or scale_grad_by_freq cannot be traced: normalise the weight between runs")
     return t.wrap(lib.samba_functional_embedding(t.value(input), t.value(weight)))
+
+
+@rule(torch.embedding, aten.embedding)
+def embedding_of(t, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    return embedding(t, indices, weight, scale_grad_by_freq=scale_grad_by_freq)
 
 
 @rule(F.dropout, torch.dropout)

@@ -228,7 +228,7 @@ _like(T.new_full, aten.new_full)
 _like(torch.empty_like)
 
 
-@rule(F.pad, aten.constant_pad_nd)
+@rule(F.pad)
 def pad(t, input, pad, mode="constant", value=None):
     if mode != "constant":
         unsupported(t, f"pad with mode={mode!r} cannot be traced yet: only 'constant'")
@@ -242,6 +242,11 @@ def pad(t, input, pad, mode="constant", value=None):
         parts = [x for x in (parts[0], result, parts[1]) if x is not None]
         result = cat(t, parts, dim) if len(parts) > 1 else result
     return result
+
+
+@rule(aten.constant_pad_nd)
+def constant_pad(t, input, pad_, value=0):
+    return pad(t, input, pad_, value=value)
 
 
 @rule(T.copy_, aten.copy_)

@@ -1,0 +1,577 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations on SambaTensors outside tracing: the library's own kernels, on the host.
+
+A torch function that has a rule (`rules/`) is traced by it once for each signature - its options, the dtypes and shapes of its tensors -
+compiled in memory (samba_function) and kept; the next call of that signature finds it. Numbers beside tensors are inputs, so that `x * lr`
+compiles once. torch's autograd keeps the books: a call is one torch.autograd.Function, whose backward is the function of the library's own
+gradient graph (samba_graph_gradient), and so on for further derivatives.
+
+What moves data and computes nothing stays torch's, on the memory the tensors hold: views, copies, indexing, factories, random numbers. torch
+takes apart what has no rule as a whole, and its parts come here as ATen operators (`aten`); in-place operators are their rules written back. An
+operator that still has no rule is computed by torch, and a HostFallbackWarning says so once."""
+import inspect
+import threading
+import warnings
+from collections import OrderedDict
+
+import torch
+
+from sambaflow._core import ffi, lib
+from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
+from sambaflow.samba import _state, rules  # noqa: F401  rules register themselves
+from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, run_on_held
+from sambaflow.samba.trace import RULES, Tracer, _TORCH_DTYPES, dtype_number
+
+MOST_PROGRAMS = 512
+MOST_BYTES = 1 << 30  # of memory that programs hold together; the latest may be larger
+
+_CPU = torch.device("cpu")
+_DTYPES = frozenset(_TORCH_DTYPES)
+_no_functions = torch._C.DisableTorchFunctionSubclass
+_grad_enabled = torch.is_grad_enabled
+_default_dtype = torch.get_default_dtype
+
+
+# ---- who computes what ----
+
+# Views and copies of memory; what gives the tensor itself where nothing changes; draws from torch's generator.
+_TORCHS = frozenset(
+    """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze squeeze select narrow
+    __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int long short bool contiguous clone detach
+    alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout""".split()
+)
+# Functions whose numbers stand beside tensors and may change from call to call.
+_OF_NUMBERS = frozenset(
+    """add sub subtract rsub mul multiply div divide true_divide maximum minimum eq ne lt le gt ge clamp where masked_fill __add__ __radd__
+    __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __div__ __rdiv__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__""".split()
+)
+# ATen operators that compute nothing, beside views and those that write.
+_MOVES = frozenset(
+    """clone detach alias lift_fresh _to_copy _reshape_copy empty_like new_empty new_empty_strided new_zeros new_ones new_full zeros_like ones_like full_like
+    rand_like randn_like randint_like bernoulli normal multinomial _fused_dropout index index_select gather take take_along_dim scatter index_put
+    masked_select masked_scatter nonzero slice_backward select_backward diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter
+    _unsafe_index _unsafe_index_put flip roll tril triu diag diag_embed repeat cat stack _local_scalar_dense equal is_same_size isfinite one_hot
+    _assert_async _pin_memory resize""".split()
+)
+
+
+def _in_place(name):
+    return (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__")
+
+
+_library = {}  # torch function or ATen operator -> (its rule, whether its numbers are inputs)
+
+
+def _read_rules():
+    for function, rule in RULES.items():
+        name = function.__name__
+        if name not in _TORCHS and not _in_place(name):
+            _library[function] = (rule, name in _OF_NUMBERS)
+
+
+# ---- programs ----
+
+
+class _Number:
+    """Stands for a number while a rule is traced. Whoever asks for its value cannot have it."""
+
+    __slots__ = ("kind", "name")
+
+    def __init__(self, kind, name):
+        self.kind, self.name = kind, name
+
+
+class _Refused(Exception):
+    """The rule cannot be one function of tensors: torch takes the call apart."""
+
+
+class _Recorder(Tracer):
+    """One call in the making: its tensors are inputs."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.inputs = []  # names, in order
+        self.numbers = []  # (name, kind) that became inputs
+        self.written = []  # (traced input, value it becomes): running statistics
+        self._numbers = {}
+
+    def declare(self, name, dtype, shape):
+        self.inputs.append(name)
+        shape = list(shape)
+        made = ffi.new("samba_tensor **")
+        self.context.check(lib.samba_tensor_empty(self.context.c, name.encode(), dtype_number(dtype), len(shape), shape, made))
+        status = lib.samba_graph_add_input(self.graph, made[0])
+        lib.samba_tensor_free(made[0])
+        self.context.check(status)
+        return lib.samba_input(self.graph, name.encode())
+
+    def number(self, number, like):
+        if not isinstance(number, _Number):
+            return super().number(number, like)
+        if number.name not in self._numbers:
+            self.numbers.append(number.name)
+            self._numbers[number.name] = self.declare(number.name, torch.float64 if number.kind is float else torch.int64, ())
+        dtype = like.dtype
+        if number.kind is float and not dtype.is_floating_point:
+            dtype = _default_dtype()
+        elif dtype is torch.bool:
+            dtype = torch.int64
+        return lib.samba_cast(self._numbers[number.name], dtype_number(dtype))
+
+    def is_buffer(self, x):
+        raise _Refused  # an operation in place: aten has it
+
+    def assign(self, buffer, value):
+        self.written.append((buffer, value))
+
+    def where(self):
+        return ""  # the traceback says it
+
+
+class _Program:
+    """A graph and, from the first run on, its compiled form."""
+
+    def __init__(self, context, graph, inputs, outputs, results):
+        self.context, self.graph = context, graph
+        self.inputs, self.outputs = inputs, outputs  # names
+        self.results = results  # (shape, dtype) of each output
+        self.shown = len(results)  # how many the caller sees; the others are written to inputs
+        self.writes = ()  # their places among the inputs
+        self.wrap = None  # of several results: the type that holds them
+        self.numbers = ()  # names of inputs that are numbers
+        self.lock = threading.Lock()  # the context's too
+        self.c = None
+        self.first = None  # of a gradient's program: the forward's
+        self.kept, self.bytes = False, 0  # whether the cache has it; with its gradients
+        self.gradients = {}
+
+    def compile(self):
+        made = ffi.new("samba_function **")
+        self.context.check(lib.samba_function_new(self.context.c, self.graph, ffi.NULL, made))
+        self.ins, self.outs = ffi.new("uintptr_t[]", max(len(self.inputs), 1)), ffi.new("uintptr_t[]", max(len(self.outputs), 1))
+        self.in_pointers, self.out_pointers = ffi.cast("void **", self.ins), ffi.cast("void **", self.outs)
+        self.c = self.context.owned(made[0], lib.samba_function_free)
+        memory = ffi.new("samba_memory_info *")
+        self.context.check(lib.samba_function_memory(self.c, memory))
+        _programs.holds(self, memory.total)
+
+    def run(self, given, into=None):
+        """Plain contiguous tensors in, new ones (or `into`) out."""
+        made = into or [torch.empty(shape, dtype=dtype, device=_CPU) for shape, dtype in self.results]
+        with self.lock:
+            if self.c is None:
+                self.compile()
+            ins, outs, i = self.ins, self.outs, 0
+            for x in given:
+                ins[i] = x.data_ptr()
+                i += 1
+            i = 0
+            for x in made:
+                outs[i] = x.data_ptr()
+                i += 1
+            status = lib.samba_function_run_memory(self.c, self.in_pointers, self.out_pointers)
+            if status:
+                self.context.check(status)
+        global runs
+        runs += 1
+        return made
+
+    def gradient(self, wanted):
+        """The gradients of the inputs whose numbers are given."""
+        with self.lock:
+            found = self.gradients.get(wanted)
+            if found is None:
+                found = self.gradients[wanted] = _Gradient(self, wanted)
+        return found
+
+
+class _Gradient:
+    """The program of a gradient graph, and what of the forward's tensors it reads."""
+
+    def __init__(self, forward, wanted):
+        names = [ffi.new("char[]", forward.inputs[k].encode()) for k in wanted]
+        made = ffi.new("samba_graph **")
+        forward.context.check(lib.samba_graph_gradient(forward.graph, len(names), ffi.new("char *[]", names), made))
+        graph = forward.context.owned(made[0], lib.samba_graph_free)
+        self.wanted = wanted
+        self.reads = [k for k, name in enumerate(forward.inputs) if lib.samba_graph_has_input(graph, name.encode())]
+        self.grads = [j for j, name in enumerate(forward.outputs) if lib.samba_graph_has_input(graph, f"{name}.grad".encode())]
+        inputs = [forward.inputs[k] for k in self.reads] + [f"{forward.outputs[j]}.grad" for j in self.grads]
+        outputs = [f"{forward.inputs[k]}.grad" for k in wanted]
+        self.program = _Program(forward.context, graph, inputs, outputs, [forward.shapes[k] for k in wanted])
+        self.program.shapes = [forward.shapes[k] for k in self.reads] + [forward.results[j] for j in self.grads]
+        self.program.lock = forward.lock
+        self.program.first = forward.first or forward
+
+
+class _Programs:
+    """The latest used programs by signature: so many, and so much memory, their gradients' included."""
+
+    def __init__(self):
+        self.by_key = OrderedDict()
+        self.bytes = 0
+        self.lock = threading.Lock()
+
+    def find(self, key):
+        found = self.by_key.get(key)
+        if found is not None:
+            try:
+                self.by_key.move_to_end(key)
+            except KeyError:  # another thread's program took its place meanwhile
+                pass
+        return found
+
+    def add(self, key, program):
+        with self.lock:
+            self._forget(self.by_key.pop(key, None))  # another thread made it too
+            self.by_key[key] = program
+            if type(program) is _Program:
+                program.kept = True
+            while len(self.by_key) > MOST_PROGRAMS:
+                self._forget(self.by_key.popitem(last=False)[1])
+
+    def holds(self, program, total):
+        """Counts memory of a program that was compiled; older ones go where it is too much."""
+        first = program.first or program
+        with self.lock:
+            first.bytes += total
+            self.bytes += total if first.kept else 0
+            while len(self.by_key) > 1 and self.bytes > MOST_BYTES:
+                self._forget(self.by_key.popitem(last=False)[1])
+
+    def clear(self):
+        with self.lock:
+            while self.by_key:
+                self._forget(self.by_key.popitem()[1])
+
+    def _forget(self, program):
+        if type(program) is _Program and program.kept:
+            program.kept = False
+            self.bytes -= program.bytes
+
+
+_programs = _Programs()
+runs = 0  # of programs, for tests
+_local = threading.local()
+
+
+# ---- signatures ----
+
+
+class _Unknown(Exception):
+    """An argument that no rule can take."""
+
+
+_ATOMS = frozenset((int, float, bool, str, type(None), torch.dtype, type(Ellipsis), torch.device, torch.memory_format, torch.layout))
+_SAMBAS = frozenset((SambaTensor, SambaParameter))
+_PLAINS = frozenset((torch.Tensor, torch.nn.Parameter))
+
+
+def _describe(x, tensors, numbers):
+    """What of an argument the signature has; collects tensors, and numbers where `numbers` is a list."""
+    kind = type(x)
+    if kind in _SAMBAS:
+        held = x._held
+        if held is None:
+            held = x.torch_tensor()
+        tensors.append(x)
+        if held.dtype not in _DTYPES or not held.is_cpu:
+            raise _Unknown
+        return held.dtype, held.shape
+    if kind in _ATOMS:
+        if numbers is not None and (kind is float or kind is int):
+            numbers.append(x)
+            return kind
+        return kind, x
+    if kind in _PLAINS:
+        tensors.append(x)
+        if x.dtype not in _DTYPES or not x.is_cpu or torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise _Unknown
+        return x.dtype, x.shape
+    if kind is tuple or kind is list or kind is torch.Size:
+        return kind, tuple([_describe(part, tensors, None) for part in x])
+    if kind is slice:
+        return kind, x.start, x.stop, x.step
+    if isinstance(x, torch.Tensor):
+        raise _Unknown
+    try:
+        hash(x)
+    except TypeError:
+        raise _Unknown from None
+    return kind, x
+
+
+def _held(x):
+    held = x._held if type(x) in _SAMBAS else x
+    return held if held.is_contiguous() else held.contiguous()
+
+
+# ---- tracing a call ----
+
+
+def _names(rule, args, kwargs):
+    """A name for each argument, as the rule calls it."""
+    parameters = list(inspect.signature(rule).parameters.values())[1:]
+    words = []
+    for i in range(len(args)):
+        parameter = parameters[min(i, len(parameters) - 1)]
+        words.append(parameter.name if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"argument{i}")
+    return words, list(kwargs)
+
+
+def _record(func, rule, of_numbers, args, kwargs):
+    """The program of a call, or what the library says against it."""
+    try:
+        inspect.signature(rule).bind(None, *args, **kwargs)
+    except TypeError:
+        raise _Refused from None  # an argument that the rule does not know: out=, axis=
+    recorder = _Recorder(getattr(func, "__name__", "operator"))
+    traced = []
+
+    def stand_in(x, name):
+        if isinstance(x, torch.Tensor):
+            plain = x._held if isinstance(x, SambaTensor) else x
+            value = recorder.declare(name, plain.dtype, plain.shape)
+            traced.append(from_value(value, plain.shape, plain.dtype))
+            return traced[-1]
+        if of_numbers and type(x) in (int, float):
+            return _Number(type(x), f"{name} (number)")
+        if isinstance(x, (list, tuple)) and not isinstance(x, torch.Size):
+            return type(x)([stand_in(part, f"{name}.{i}") for i, part in enumerate(x)])
+        return x
+
+    positional, named = _names(rule, args, kwargs)
+    new_args = [stand_in(x, name) for x, name in zip(args, positional)]
+    new_kwargs = {name: stand_in(kwargs[name], name) for name in named}
+    shapes = [(x.shape, x.dtype) for x in traced]
+    _local.recorder = recorder
+    try:
+        with torch.no_grad():
+            result = recorder._apply(rule, func, new_args, new_kwargs)
+    finally:
+        _local.recorder = None
+    return _finish(recorder, traced, shapes, result)
+
+
+def _finish(recorder, traced, shapes, result):
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    for x in results:
+        if not isinstance(x, SambaTensor) or x._value is None or any(x is y for y in traced):
+            raise _Refused  # a constant, or an argument itself
+    if recorder.dropouts or not results:
+        raise _Refused  # masks are torch's
+    values = [x._value for x in results] + [value for _, value in recorder.written]
+    outputs = [f"output{i}" for i in range(len(values))]
+    for name, value in zip(outputs, values):
+        lib.samba_output(recorder.graph, name.encode(), value)
+    facts = [(x.shape, x.dtype) for x in results] + [(x.shape, x.dtype) for x, _ in recorder.written]
+    recorder.check()
+    program = _Program(recorder.context, recorder.graph, recorder.inputs, outputs, facts)
+    program.shapes = shapes + [((), torch.float64)] * len(recorder.numbers)
+    program.shown = len(results)
+    program.writes = [next(k for k, x in enumerate(traced) if x is buffer) for buffer, _ in recorder.written]
+    program.numbers = tuple(recorder.numbers)
+    program.wrap = None if isinstance(result, SambaTensor) else type(result)
+    return program
+
+
+# ---- calls ----
+
+
+def call(func, args, kwargs):
+    """A torch function of SambaTensors by the library; NotImplemented leaves it to torch."""
+    if getattr(_local, "recorder", None) is not None:
+        return _local.recorder.function(func, args, kwargs)
+    found = _library.get(func)
+    if found is None or torch.is_autocast_enabled("cpu"):  # autocast casts what ATen operators are given
+        return NotImplemented
+    return _call(func, func, found, args, kwargs, True)
+
+
+def _call(func, key, found, args, kwargs, differentiable):
+    tensors, numbers = [], [] if found[1] else None
+    with _no_functions():
+        try:
+            key = [key, _default_dtype()]
+            for x in args:
+                key.append(_describe(x, tensors, numbers))
+            for name in kwargs:
+                key.append((name, _describe(kwargs[name], tensors, numbers)))
+        except _Unknown:
+            return NotImplemented
+        key = tuple(key)
+        program = _programs.find(key)
+    if program is None:
+        program = _make(func, key, found, args, kwargs)
+    if type(program) is _Program:
+        with _no_functions():
+            if numbers:
+                _add_numbers(program, tensors, numbers)
+            return _invoke(program, tensors, differentiable)
+    return _by_torch(program, func, args, kwargs) if differentiable else NotImplemented
+
+
+def _make(func, key, found, args, kwargs):
+    """Makes and keeps the program, or the reason why there is none."""
+    try:
+        program = _record(func, *found, args, kwargs)
+    except (_Refused, UnsupportedError):
+        program = _Refused()
+    except (SambaError, TypeError, IndexError) as error:
+        if found[1]:  # perhaps the rule wants to know its numbers
+            return _make(func, (*key, "numbers known"), (found[0], False), args, kwargs)
+        program = error.with_traceback(None)
+    _programs.add(key, program)
+    return program
+
+
+def _add_numbers(program, tensors, numbers):
+    """The numbers of a call behind its tensors."""
+    for number in numbers:
+        tensors.append(torch.tensor(number, dtype=torch.float64 if type(number) is float else torch.int64))
+
+
+def _by_torch(reason, func, args, kwargs):
+    """What the library does not take torch may; where it does not either, the library's message counts."""
+    try:
+        with _no_functions():
+            return func(*args, **kwargs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if isinstance(reason, _Refused) or isinstance(error, (SambaError, NotImplementedError)):
+            raise
+        raise type(reason)(*reason.args) from None
+
+
+def _invoke(program, tensors, differentiable=True):
+    """Runs a program on tensors; SambaTensors come back."""
+    if differentiable and _grad_enabled():
+        for x in tensors:
+            if x.requires_grad:
+                made = _Apply.apply(program, *tensors)
+                return made if program.wrap is None and program.shown == 1 else _together(program, made)
+    made = _run(program, tensors)
+    return made[0] if program.wrap is None and program.shown == 1 else _together(program, made)
+
+
+def _together(program, made):
+    made = [made] if isinstance(made, torch.Tensor) else list(made)
+    return tuple(made) if program.wrap in (None, tuple) else program.wrap(made)
+
+
+def _run(program, tensors):
+    made = program.run([_held(x) for x in tensors])
+    for k, value in zip(program.writes, made[program.shown :]):
+        target = tensors[k]
+        (target._held if type(target) in _SAMBAS else target).copy_(value)
+    return [from_output(x, shape, dtype, "") for x, (shape, dtype) in zip(made[: program.shown], program.results)]
+
+
+class _Apply(torch.autograd.Function):
+    """A program in torch's autograd. Only what the gradient reads is saved."""
+
+    @staticmethod
+    def forward(ctx, program, *tensors):
+        made = _run(program, tensors)
+        fixed = [x for x in made if not x.dtype.is_floating_point]
+        if fixed:
+            ctx.mark_non_differentiable(*fixed)
+        if len(fixed) < len(made):
+            try:
+                ctx.gradient = program.gradient(tuple([k for k, need in enumerate(ctx.needs_input_grad[1:]) if need]))
+            except UnsupportedError as error:  # a second derivative that nobody has asked for yet
+                ctx.gradient = error.with_traceback(None)
+                return made[0] if len(made) == 1 else tuple(made)
+            ctx.save_for_backward(*[tensors[k] for k in ctx.gradient.reads])
+            ctx.plain = [type(x) not in _SAMBAS for x in tensors]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        with _no_functions():
+            gradient = ctx.gradient
+            if isinstance(gradient, UnsupportedError):
+                raise UnsupportedError(*gradient.args)
+            given = list(ctx.saved_tensors)
+            for j in gradient.grads:  # what is written to inputs has no gradient
+                given.append(grads[j] if j < len(grads) else torch.zeros(gradient.program.shapes[len(given)][0], dtype=gradient.program.shapes[len(given)][1]))
+            made = _invoke(gradient.program, given)
+            result = [None] * (1 + len(ctx.plain))
+            for k, x in zip(gradient.wanted, made if isinstance(made, tuple) else (made,)):
+                result[1 + k] = x._held if ctx.plain[k] and not x.requires_grad else x
+            return tuple(result)
+
+
+# ---- ATen ----
+
+
+def aten(func, args, kwargs):
+    """An ATen operator of SambaTensors, below autograd: by the library where it has a rule, by torch on the held tensors otherwise."""
+    if getattr(_local, "recorder", None) is not None:
+        return _local.recorder.aten(func, args, kwargs)
+    packet = func.overloadpacket
+    if func._schema.is_mutable:
+        name = packet.__name__
+        base = _library.get(getattr(torch.ops.aten, name[:-1], None)) if _in_place(name) else None
+        if base is not None and isinstance(args[0], SambaTensor) and _write(func, base, args, kwargs):
+            return args[0]
+        return run_on_held(func, args, kwargs)
+    found = _library.get(packet)
+    if found is not None and (packet is not torch.ops.aten._to_copy or _casts(args[0], kwargs)):
+        result = _call(func, func, found, args, kwargs, False)
+        if result is not NotImplemented:
+            return result
+    result = run_on_held(func, args, kwargs)
+    if not (func.is_view or packet.__name__ in _MOVES or packet.__name__ in _told or torch._C._current_graph_task_id() != -1):
+        _tell(packet.__name__)
+    return result
+
+
+def _casts(x, kwargs):
+    dtype, device = kwargs.get("dtype"), kwargs.get("device")
+    return dtype not in (None, x.dtype) and (device is None or torch.device(device).type == "cpu")
+
+
+def _write(func, found, args, kwargs):
+    """An in-place operator as its rule, the result in the tensor's memory; False where torch has to say what is wrong."""
+    tensors, numbers = [], [] if found[1] else None
+    try:
+        key = (func, _default_dtype(), *[_describe(x, tensors, numbers) for x in args])
+        key += tuple([(name, _describe(kwargs[name], tensors, numbers)) for name in kwargs])
+    except _Unknown:
+        return False
+    program = _programs.find(key) or _make(func, key, found, args, kwargs)
+    held = args[0]._held
+    if type(program) is not _Program or program.results != [(held.shape, held.dtype)]:
+        return False
+    if numbers:
+        _add_numbers(program, tensors, numbers)
+    given = [_held(x) for x in tensors]
+    if held.is_contiguous():
+        program.run(given, [held])
+    else:
+        held.copy_(program.run(given)[0])
+    return True
+
+
+_told = set()
+
+
+def _tell(name):
+    _told.add(name)
+    warnings.warn(
+        f"SambaFlow has no kernel for torch's operator {name}: torch computed it on the host. Apply it to tensor.torch() to say that this is meant",
+        HostFallbackWarning,
+        stacklevel=_outside(),
+    )
+
+
+def _outside():
+    """How far up the stack the user's line is."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("sambaflow.", "torch.")):
+        frame, level = frame.f_back, level + 1
+    return max(level, 1)
+
+
+_read_rules()
+_state.eager, _state.eager_aten = call, aten
