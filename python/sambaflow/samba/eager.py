@@ -65,7 +65,7 @@ _library = {}  # torch function or ATen operator -> (its rule, whether its numbe
 def _read_rules():
     for function, rule in RULES.items():
         name = function.__name__
-        if name not in _TORCHS and not _in_place(name):
+        if name not in _TORCHS and not _in_place(name) and not hasattr(rule, "asks_values"):
             _library[function] = (rule, name in _OF_NUMBERS)
 
 

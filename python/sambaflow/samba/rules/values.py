@@ -23,7 +23,6 @@ _ASKING = {
     "float()": (_NUMBER, (T.__float__,)),
     "complex()": (_NUMBER, (T.__complex__,)),
     "an index of Python": (_INDEX, (T.__index__,)),
-    "an array of NumPy": (_ARRAY, (T.__array__,)),
     "tolist()": (_NUMBER, ()),
     "numpy()": (_ARRAY, ()),
     "bool()": (_BRANCH, (torch.is_nonzero, T.is_nonzero, aten.is_nonzero)),
@@ -41,7 +40,11 @@ _ASKING = {
 
 
 def _refuse(what):
-    return lambda tracer, *args, **kwargs: tracer.refuse_values(what)
+    def refuse(tracer, *args, **kwargs):
+        tracer.refuse_values(what)
+
+    refuse.asks_values = True  # which outside tracing there are
+    return refuse
 
 
 for _what, (INSTEAD[_what], _functions) in _ASKING.items():
