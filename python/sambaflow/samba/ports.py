@@ -49,9 +49,10 @@ class _Port:
 class Ports:
     """The inputs and outputs of a device (runtime.Session)."""
 
-    def __init__(self, device):
-        self._device = device
+    def __init__(self, device, places):
+        self._device, self._places = device, places
         self._inputs = {name: _Port(device, name) for name in device.names("input")}
+        self._inputs.update((name, self._inputs[place]) for name, place in places.items() if place in self._inputs)
         self._outputs = {name: _Port(device, name) for name in device.names("output")}
 
     def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients):
@@ -69,7 +70,8 @@ class Ports:
                     addresses.append(held.data_ptr())
                     kept.append(held)
                 else:
-                    tensor = host_tensor(x, name_of(x, "input"))
+                    name = name_of(x, "input")
+                    tensor = host_tensor(x, self._places.get(name, name))
                     pointers[i] = tensor.c
                     addresses.append(0)
                     kept.append(tensor)

@@ -17,6 +17,7 @@ from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.ports import Ports, host_tensor
+from sambaflow.samba.regions import last_of_each
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
@@ -33,6 +34,7 @@ class SambaSession:
     def __init__(self, pef_path=""):
         self._ports = None
         self._device = None
+        self._places = {}  # other names of device tensors, see regions.py
         if pef_path:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
@@ -78,9 +80,9 @@ class SambaSession:
         finally:
             self.end_samba_profile(filename)
 
-    def _use(self, device):
-        self._device = device
-        self._ports = Ports(device)
+    def _use(self, device, places=None):
+        self._device, self._places = device, places or {}
+        self._ports = Ports(device, self._places)
 
     # ---- tracing ----
 
@@ -98,6 +100,7 @@ class SambaSession:
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
         saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
         tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
+        tracer.regions.check(tracer.names)
         with at_work(tracer):
             if isinstance(inputs, dict):
                 results = model(**{key: _map(tracer.add_input, x, key) for key, x in inputs.items()})
@@ -153,7 +156,7 @@ class SambaSession:
         else:
             device = self._device
         self._compare(device, tracer)
-        self._use(device)
+        self._use(device, tracer.regions.places)
         self._traced = {}
         for name, tensor, _ in tracer.names.values():
             if isinstance(tensor, SambaTensor):
@@ -215,6 +218,8 @@ class SambaSession:
             given = output_gradients(grad_of_outputs, device.names("output"))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
+        if self._places:
+            inputs = last_of_each(inputs, self._places)
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
@@ -225,11 +230,11 @@ class SambaSession:
 
     def has(self, name):
         """Whether the device has a tensor of that name."""
-        return self._device is not None and name in self._device.tensors
+        return self._device is not None and self._places.get(name, name) in self._device.tensors
 
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
-        device = self.loaded()
+        device, name = self.loaded(), self._places.get(name, name)
         if name not in device.tensors:
             raise errors.NameError_(f"the device has no tensor {name!r}")
         _, dtype, shape = device.tensors[name]
@@ -242,12 +247,12 @@ class SambaSession:
         """Copies a host tensor to the device."""
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
-            device.set(host_tensor(tensor, name))
+            device.set(host_tensor(tensor, self._places.get(name, name)))
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""
         for name, tensor in self._traced.items():
-            if tensor.has_data and self.has(name) and self._device.tensors[name][0] != "output":
+            if tensor.has_data and self.has(name) and self._device.tensors[self._places.get(name, name)][0] != "output":
                 self.device_set(name, tensor)
 
     @of_session

@@ -15,6 +15,7 @@ from sambaflow.errors import SambaError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
 from sambaflow.samba.directives import FUSIONS
+from sambaflow.samba.regions import Regions
 from sambaflow.samba.sambatensor import SambaTensor, from_value, run_on_held, to_torch
 from sambaflow.words import message, text
 
@@ -46,6 +47,7 @@ class Tracer:
         self.values = {}  # id -> samba_value
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
         self.kept = []  # what has an id here stays alive
+        self.regions = Regions()
         self.paths = {id(module): path for path, module in modules} if modules else {}
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
@@ -60,10 +62,14 @@ class Tracer:
 
     def add_input(self, tensor):
         """Declares an input; the traced tensor that stands for it."""
+        shared = self.regions.shared(tensor)
+        if shared is not None:
+            return shared
         example = Tensor.empty(tensor.sn_name, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
         self.context.check(lib.samba_graph_add_input(self.graph, example.c))
         traced = self.wrap(lib.samba_input(self.graph, tensor.sn_name.encode()))
         traced.sn_name = tensor.sn_name
+        self.regions.keep(tensor, traced)
         return traced
 
     def value(self, x):
