@@ -9,9 +9,10 @@ import re
 import subprocess
 import sys
 
+from page import blocks, run
+
 import sambaflow
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
 # Prints the libraries that come into a process with the package.
 LOADED = """
 import _cffi_backend
@@ -54,8 +55,8 @@ def main(folder=None):
         import os
 
         os.chdir(folder)
-        block = [x for x in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S) if "sambaflow.runtime" in x][0]
-        exec(compile(block, "docs/python.md", "exec"), {"__name__": "page"})
+        (code,) = (x for x in blocks("docs/python.md", "python") if "sambaflow.runtime" in x)
+        run("docs/python.md", code, {"__name__": "page"})
         assert subprocess.run([command, "inspect", "out/digits/digits.pef"], check=True, capture_output=True).stdout
     carried = importlib.util.find_spec("sambaflow").submodule_search_locations[0] + ".libs"
     if pathlib.Path(carried).is_dir():  # a wheel that brings its libraries

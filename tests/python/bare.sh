@@ -14,7 +14,7 @@ for release in "$@"; do
     debootstrap --variant=minbase --include=python3,python3-venv "$release" "$root" >"$work/log" 2>&1 || { tail "$work/log" >&2; exit 1; }
     mkdir -p "$root/sambaflow/tests/python" "$root/sambaflow/docs" "$root/wheels"
     cp "$wheel" "$root/wheels"
-    cp tests/python/bare.py "$root/sambaflow/tests/python"
+    cp tests/python/bare.py tests/python/page.py "$root/sambaflow/tests/python"
     cp docs/python.md "$root/sambaflow/docs"
     cp -r "$folder" "$root/folder"
     version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')

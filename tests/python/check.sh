@@ -18,5 +18,20 @@ fi
 PATH=$env/bin:$PATH
 echo "sambaflow: pip install . into $env" >&2
 "$env/bin/pip" install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir="$build/python" .
-cd tests/python
-exec "$env/bin/python" -m pytest -q -p no:cacheprovider .
+
+# Where there is nothing but what `pip install .` brings; then the README's example, with the torch of the other environment.
+bare=$build/python-bare
+echo "sambaflow: pip install . into $bare" >&2
+python3 -m venv --clear "$bare"
+"$bare/bin/pip" install --quiet -Cbuild-dir="$build/python" .
+root=$PWD
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+"$env/bin/python" "$root/tests/python/page.py" docs/python.md
+"$bare/bin/python" "$root/tests/python/bare.py" "$folder"
+"$env/bin/python" -c 'import site; print(site.getsitepackages()[0])' >"$("$bare/bin/python" -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
+"$bare/bin/python" "$root/tests/python/page.py" README.md
+
+cd "$root/tests/python"
+SAMBAFLOW_BUILD=$build "$env/bin/python" -m pytest -q -p no:cacheprovider .
