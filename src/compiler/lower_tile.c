@@ -14,6 +14,7 @@ typedef struct known { /* a value in a register */
     samba_extent extent;
     int level;
     int reg;
+    int8_t place[SAMBA_MAX_RANK]; /* of what is read from outside: where its dims lie in the domain; -1: they do not matter */
 } known;
 
 typedef struct lowering {
@@ -27,20 +28,25 @@ typedef struct lowering {
     int64_t value_count, value_capacity;
 } lowering;
 
-static samba_status remember(lowering *l, samba_ref ref, samba_extent extent, int level, int reg)
+static const int8_t nowhere[SAMBA_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+static samba_status remember(lowering *l, samba_ref ref, const int8_t *place, samba_extent extent, int level, int reg)
 {
     SAMBA_TRY(l->e.status);
     l->e.status = samba_grow(l->compiler->context, (void **)&l->values, sizeof(known), &l->value_capacity, l->value_count + 1);
     SAMBA_TRY(l->e.status); /* sticks: `value` can only answer -1 */
-    l->values[l->value_count++] = (known){ref, extent, level, reg};
+    known *k = &l->values[l->value_count++];
+    *k = (known){ref, extent, level, reg, {0}};
+    memcpy(k->place, place, sizeof k->place);
     return SAMBA_OK;
 }
 
-static int recall(const lowering *l, samba_ref ref, samba_extent extent, int level)
+static int recall(const lowering *l, samba_ref ref, const int8_t *place, samba_extent extent, int level)
 {
     for (int64_t i = 0; i < l->value_count; i++) {
         const known *k = &l->values[i];
-        if (k->ref == ref && (l->e.registers[k->reg].fixed || (k->extent == extent && k->level == level)))
+        if (k->ref == ref && memcmp(k->place, place, sizeof k->place) == 0 &&
+            (l->e.registers[k->reg].fixed || (k->extent == extent && k->level == level)))
             return k->reg;
     }
     return -1;
@@ -99,7 +105,6 @@ static int load_external(lowering *l, samba_ref ref, const int8_t *dims, samba_e
 
 static int draw(lowering *l, const samba_node *node, const int8_t *dims, samba_extent extent, int level)
 {
-    static const int8_t nowhere[SAMBA_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
     int seed = load_external(l, node->inputs[0], nowhere, extent, level);
     int64_t own[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     samba_shape_contiguous_strides(node->rank, node->shape, own);
@@ -132,16 +137,20 @@ static int value(lowering *l, samba_ref ref, const int8_t *dims, samba_extent ex
         const samba_virtual *v = &l->e.registers[reg];
         if (v->fixed || v->extent == extent)
             return reg;
-        int spread = recall(l, root, SAMBA_FULL, level);
+        int spread = recall(l, root, nowhere, SAMBA_FULL, level);
         if (spread < 0) {
             spread = samba_emitter_add(&l->e, SAMBA_TILE_spread, v->class_, SAMBA_FULL, level, reg, -1, -1, -1, 0);
-            if (remember(l, root, SAMBA_FULL, level, spread) != SAMBA_OK)
+            if (remember(l, root, nowhere, SAMBA_FULL, level, spread) != SAMBA_OK)
                 return -1;
         }
         return spread;
     }
     bool unknown = base->op != SAMBA_OP_constant && !samba_is_inline(l->graph, ref);
-    int reg = recall(l, ref, extent, level);
+    int8_t place[SAMBA_MAX_RANK]; /* a square read by rows and by columns is two values */
+    memcpy(place, nowhere, sizeof place);
+    for (int i = 0; i < node->rank && base->op != SAMBA_OP_constant; i++)
+        place[i] = node->shape[i] != 1 ? dims[i] : -1;
+    int reg = recall(l, ref, place, extent, level);
     if (reg >= 0)
         return reg;
     if (base->op == SAMBA_OP_constant)
@@ -152,7 +161,7 @@ static int value(lowering *l, samba_ref ref, const int8_t *dims, samba_extent ex
         reg = coordinate(l, node, dims, extent, level);
     else
         reg = draw(l, node, dims, extent, level);
-    return remember(l, ref, extent, level, reg) == SAMBA_OK ? reg : -1;
+    return remember(l, ref, place, extent, level, reg) == SAMBA_OK ? reg : -1;
 }
 
 static int convert(lowering *l, int reg, samba_dtype from, samba_dtype to, samba_extent extent, int level)
@@ -233,13 +242,13 @@ static samba_status lower_map(lowering *l, samba_ref ref, samba_extent extent)
         reg = convert(l, sources[0], (samba_dtype)samba_node_at(l->graph, node->inputs[0])->dtype, (samba_dtype)node->dtype, extent, level);
         if (reg == sources[0]) { /* nothing to do: the same register under another name */
             const samba_virtual v = l->e.registers[reg];
-            return remember(l, ref, v.extent, v.level, reg);
+            return remember(l, ref, nowhere, v.extent, v.level, reg);
         }
     } else {
         reg = samba_emitter_add(&l->e, tile_of(node), samba_class_of((samba_dtype)node->dtype), extent, level, sources[0], sources[1], sources[2], -1, 0);
         reg = wrap(l, reg, (samba_dtype)node->dtype, extent, level);
     }
-    return remember(l, ref, extent, level, reg);
+    return remember(l, ref, nowhere, extent, level, reg);
 }
 
 static samba_status lower_reduce(lowering *l, samba_ref ref)
@@ -263,7 +272,7 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     if (member->role == SAMBA_MEMBER_ROW) {
         reg = samba_emitter_add(&l->e, tile, samba_class_of(result), SAMBA_ROW, level, reg, -1, -1, -1, 0);
         reg = wrap(l, reg, result, SAMBA_ROW, level + 1);
-        return remember(l, ref, SAMBA_ROW, level + 1, reg);
+        return remember(l, ref, nowhere, SAMBA_ROW, level + 1, reg);
     }
     const samba_access *place = &l->fusion->access[ref];
     int64_t strides[SAMBA_MAX_RANK];
@@ -297,12 +306,12 @@ static samba_status lower_members(lowering *l)
             SAMBA_TRY(lower_reduce(l, ref));
         } else if (class_ == SAMBA_CONTRACT) {
             int reg = samba_emitter_add(&l->e, SAMBA_TILE_block, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, 0, -1, -1, -1, -1, 0);
-            SAMBA_TRY(remember(l, ref, SAMBA_FULL, 0, wrap(l, reg, (samba_dtype)node->dtype, SAMBA_FULL, 0)));
+            SAMBA_TRY(remember(l, ref, nowhere, SAMBA_FULL, 0, wrap(l, reg, (samba_dtype)node->dtype, SAMBA_FULL, 0)));
         } else if (samba_is_inline(l->graph, ref)) {
             int reg = node->op == SAMBA_OP_constant ? constant(l, samba_class_of((samba_dtype)node->dtype), node->attrs->constant.value)
                       : node->op == SAMBA_OP_iota   ? coordinate(l, node, l->fusion->members[ref].dims, SAMBA_FULL, 0)
                                                     : draw(l, node, l->fusion->members[ref].dims, SAMBA_FULL, 0);
-            SAMBA_TRY(remember(l, ref, SAMBA_FULL, 0, reg));
+            SAMBA_TRY(remember(l, ref, nowhere, SAMBA_FULL, 0, reg));
         } else {
             SAMBA_TRY(lower_map(l, ref, extent));
         }

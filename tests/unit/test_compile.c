@@ -184,6 +184,14 @@ static void pools(samba_graph *g, const void *o)
     samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);
     samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
 }
+static void square(samba_graph *g, const void *o) /* one stage reads x by columns, for argmax, and by rows */
+{
+    (void)o;
+    samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 0, NULL));
+    samba_output(g, "less", samba_sub(x, samba_amin(x, 2, (int[]){0, 1}, true)));
+    samba_output(g, "best", samba_argmax(x, 0, true));
+    samba_loss(g, "loss", samba_sum(samba_mul(x, param(g, "v", SAMBA_FLOAT32, 2, SHAPE(7, 7))), 0, NULL, false));
+}
 static void relu_pool(samba_graph *g, const void *o) /* masks and bias gradients on the pooled side; 0 and equal elements among x */
 {
     (void)o;
@@ -298,6 +306,7 @@ static const model_case cases[] = {
     {"float64_chain", float64_chain, {{"x", SAMBA_FLOAT64, 2, {23, 17}, 0}}, false, 0},
     {"half_precision", half_precision, {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}}, false, 0.06},
     {"reductions", reductions, {{"x", F32, 4, {3, 4, 5, 6}, 0}}, false, 0},
+    {"square", square, {{"x", F32, 2, {7, 7}, 0}}, false, 0},
     {"norms", norms, {{"x", F32, 2, {37, 19}, 0}}, false, 0},
     {"wide_rows", wide_rows, {{"x", F32, 2, {21, 19}, 0}}, false, 0},
     {"softmax_middle", softmax_middle, {{"x", F32, 3, {5, 7, 3}, 0}}, false, 0},
