@@ -9,6 +9,7 @@ StateError. Memory is shared, not copied: a Tensor over a NumPy array or a torch
 [[0.0, 0.0], [0.0, 0.0]]
 """
 import os
+import reprlib
 import threading
 import warnings
 
@@ -30,6 +31,9 @@ _FORMATS = {  # struct's letters, as memoryview knows them
     "float32": "f", "float16": "e", "float64": "d", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B", "bool": "?",
 }  # fmt: skip
 _FROM_FORMAT = {letter: name for name, letter in _FORMATS.items()} | {"l": "int64"}
+_SHOWN = 1000  # elements of tensors that print with values
+_short = reprlib.Repr()
+_short.maxlist, _short.maxlevel = 6, 8
 
 
 class _Holders:
@@ -271,7 +275,12 @@ class Tensor:
         raise TypeError("a sambaflow.runtime.Tensor cannot be pickled or copied shallowly: it is a view of memory; pickle its tolist() or NumPy array")
 
     def __repr__(self):
-        return f"Tensor(name={self.name!r}, dtype={self.dtype}, shape={self.shape})"
+        about, count = f"name={self.name!r}, dtype={self.dtype}, shape={self.shape}", lib.samba_tensor_numel(self.c)
+        if not lib.samba_tensor_has_data(self.c):
+            return f"Tensor({about}, no data)"
+        if count > _SHOWN or self.dtype not in _FORMATS or not lib.samba_tensor_is_contiguous(self.c):
+            return f"Tensor({about})"
+        return f"Tensor({_short.repr(self.tolist())}, {about})"
 
 
 def _pointer(tensor, what):
@@ -305,6 +314,11 @@ class Session:
         self._warning = ffi.new("const char *[1]")
         self._prepared = {}  # what a run is asked for -> (samba_run_options, what they point into)
         self._make_room(len(self.names("input")), len(self.names("output")))
+
+    def __repr__(self):
+        parameters = self.names("parameter")
+        return (f"Session({self.pef!r}, sections={' '.join(self.sections)}, inputs={', '.join(self.names('input'))}, outputs={', '.join(self.names('output'))}, "
+                f"{len(parameters)} parameters, threads={lib.samba_session_threads(self.c)}, isa={text(lib.samba_session_isa(self.c))})")  # fmt: skip
 
     def _read_names(self):
         info = ffi.new("samba_tensor_info *")

@@ -117,7 +117,7 @@ def test_strides():
 def test_a_tensor_tells_of_itself():
     ours = Tensor.wrap("x", numpy.arange(6, dtype="float32").reshape(2, 3))
     assert (ours.name, ours.dtype, ours.shape, ours.strides) == ("x", "float32", (2, 3), (3, 1))
-    assert ours.tolist() == [[0, 1, 2], [3, 4, 5]] and repr(ours) == "Tensor(name='x', dtype=float32, shape=(2, 3))"
+    assert ours.tolist() == [[0, 1, 2], [3, 4, 5]] and repr(ours) == "Tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], name='x', dtype=float32, shape=(2, 3))"
 
 
 def test_no_elements_and_one():

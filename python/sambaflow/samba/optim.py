@@ -3,12 +3,20 @@
 import torch
 
 
+def _shown(text, max_grad_norm):
+    """torch's text of an optimizer, with what it has besides."""
+    return text if max_grad_norm is None else f"{text[:-1]}max_grad_norm: {max_grad_norm}\n)"
+
+
 class SGD(torch.optim.SGD):
     """torch.optim.SGD; `max_grad_norm` > 0 clips the gradients of all optimizers to this global norm in GRADNORM."""
 
     def __init__(self, params, lr=1e-3, *args, max_grad_norm=None, **kwargs):
         super().__init__(params, lr, *args, **kwargs)
         self.max_grad_norm = max_grad_norm
+
+    def __repr__(self):
+        return _shown(super().__repr__(), self.max_grad_norm)
 
 
 class AdamW(torch.optim.AdamW):
@@ -17,3 +25,6 @@ class AdamW(torch.optim.AdamW):
     def __init__(self, params, lr=1e-3, *args, max_grad_norm=None, **kwargs):
         super().__init__(params, lr, *args, **kwargs)
         self.max_grad_norm = max_grad_norm
+
+    def __repr__(self):
+        return _shown(super().__repr__(), self.max_grad_norm)

@@ -41,6 +41,9 @@ class SambaSession:
         self.seed = 0
         self._profiler = Profiler()
 
+    def __repr__(self):
+        return f"SambaSession({'no PEF' if self._device is None else self._device})"
+
     @of_session
     def reset(self, pef_path=""):
         """Forgets the PEF, its device memory and what was traced; loads another PEF where one is given."""

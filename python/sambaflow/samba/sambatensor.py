@@ -11,6 +11,7 @@ from sambaflow import dlpack
 from sambaflow.errors import NameError_
 from sambaflow.runtime import DTYPE_NAMES
 from sambaflow.samba import _state
+from sambaflow.samba.shown import shown
 from sambaflow.samba.torch_methods import TorchMethods
 
 _UNNAMED = ""
@@ -235,10 +236,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return bool(self.torch_tensor())
 
     def __repr__(self, **_):
-        name = f"name={self._sn_name!r}, " if self._sn_name else ""
-        if self._held is None:
-            return f"SambaTensor({name}shape={tuple(self.shape)}, dtype={self.dtype}, no data)"
-        return f"SambaTensor({name}{repr(self._held.detach())[len('tensor('):-1]})"
+        return shown(self)
 
     # ---- device ----
 
