@@ -154,6 +154,7 @@ MASKS = "torch.where(mask, x, 0)"
         (lambda x: x.tolist(), "tolist()", "pass it as an input"),
         (lambda x: x.numpy(), "numpy()", "must be an output"),
         (lambda x: x.__array__(), "numpy()", "must be an output"),
+        (lambda x: x.__dlpack__(), "__dlpack__()", "must be an output"),
         (lambda x: x if x.sum() > 0 else -x, "bool()", "torch.where(condition, a, b)"),
         (lambda x: x if torch.is_nonzero(x.sum()) else -x, "bool()", "torch.where(condition, a, b)"),
         (lambda x: x if torch.equal(x, -x) else -x, "equal", "torch.where(condition, a, b)"),

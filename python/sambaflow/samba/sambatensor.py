@@ -217,6 +217,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def __dlpack__(self, **request):
         """A DLPack capsule over the values' memory."""
+        if _state.tracer is not None:
+            _refuse_traced(self, "__dlpack__()")
         return self.torch_tensor().__dlpack__(**request)
 
     def __dlpack_device__(self):

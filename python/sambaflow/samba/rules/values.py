@@ -23,6 +23,7 @@ _ASKING = {
     "float()": (_NUMBER, (T.__float__,)),
     "complex()": (_NUMBER, (T.__complex__,)),
     "an index of Python": (_INDEX, (T.__index__,)),
+    "__dlpack__()": (_ARRAY, ()),
     "tolist()": (_NUMBER, ()),
     "numpy()": (_ARRAY, ()),
     "bool()": (_BRANCH, (torch.is_nonzero, T.is_nonzero, aten.is_nonzero)),
