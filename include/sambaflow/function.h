@@ -11,7 +11,7 @@
  *     samba_function_run(function, (samba_tensor *[]){a, b}, (samba_tensor *[]){c});
  *
  * A function has inputs and outputs and remembers nothing: a parameter or buffer becomes an input. Everything is planned when it is made: a run
- * allocates nothing. One thread uses a function at a time. */
+ * of small tensors allocates nothing. One thread uses a function at a time. */
 #ifndef SAMBAFLOW_FUNCTION_H
 #define SAMBAFLOW_FUNCTION_H
 
@@ -46,7 +46,9 @@ SAMBA_API samba_status samba_function_input(const samba_function *function, int 
 SAMBA_API samba_status samba_function_output(const samba_function *function, int index, samba_tensor_info *info);
 
 /* As many tensors of each as there are, in order; names do not matter, dtypes and shapes must be equal. Any view may be given; an output may
- * not be expanded, and may be the memory of an input. Outputs are changed only when all went well. Errors: ARGUMENT, SHAPE, DTYPE. */
+ * not be expanded, and may be the memory of an input. Large tensors that are C-contiguous at multiples of 64 bytes are used where they lie.
+ * What is refused changes nothing; an index out of range that the graph computes itself may leave outputs of any value. Errors: ARGUMENT, SHAPE,
+ * DTYPE, MEMORY. */
 SAMBA_API samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs);
 /* The same over C-contiguous memory of the right dtypes and sizes, which nobody can check. */
 SAMBA_API samba_status samba_function_run_memory(samba_function *function, void *const *inputs, void *const *outputs);

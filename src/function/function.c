@@ -4,12 +4,18 @@
  * place in the graph's signature instead of by name. What a session has for training (schedules, phases, optimizer state, losses to watch)
  * is not there: a plan of a graph without parameters has one section at most.
  *
+ * Small tensors are copied into the device's memory and out of it, as a session does. Where copying would take longer than preparing stages
+ * anew, they stay where the caller has them: the plan's buffers are pointed there (`in_place`), unless that memory was the last run's too. What
+ * cannot be used so - views with strides, outputs over inputs - is copied beside it.
+ *
  * The function owns the session and the places. The graph is not needed after compiling. */
 #include "compiler/compiler.h"
 #include "runtime/runtime.h"
 #include <sambaflow/function.h>
 
 #include <string.h>
+
+#define IN_PLACE_BYTES (256 << 10) /* of inputs and outputs: to copy them takes some 20 microseconds, a stage is prepared in about 5 */
 
 struct samba_function {
     samba_context *context;
@@ -18,6 +24,8 @@ struct samba_function {
     int32_t input_count, output_count;
     int32_t *places;      /* tensors of the plan: inputs, then outputs */
     samba_tensor **hosts; /* the same as host tensors over whatever memory samba_function_run_memory was given last */
+    samba_tensor **staged; /* in place: copies of this run's tensors, where they cannot be used as they are */
+    bool unbound;          /* in place: stages are not prepared for the offsets that buffers have */
 };
 
 samba_function_options samba_function_defaults(void)
@@ -61,7 +69,8 @@ static samba_status place_all(samba_function *f, const samba_graph *graph)
     size_t count = (size_t)f->input_count + (size_t)f->output_count;
     f->places = samba_arena_alloc(&f->arena, count * sizeof *f->places);
     f->hosts = samba_arena_alloc(&f->arena, count * sizeof *f->hosts);
-    if (!f->places || !f->hosts)
+    f->staged = samba_arena_alloc(&f->arena, count * sizeof *f->staged);
+    if (!f->places || !f->hosts || !f->staged)
         return SAMBA_ERROR_MEMORY;
     int32_t slot = 0;
     for (int64_t i = 0; i < graph->node_count; i++) {
@@ -74,6 +83,35 @@ static samba_status place_all(samba_function *f, const samba_graph *graph)
     return SAMBA_OK;
 }
 
+static bool is_moved(const samba_plan *plan, int32_t buffer)
+{
+    for (int32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* Turns the plan's memory so that its tensors, which come first, are behind all else. Returns how much is before them; all of it where tensors
+ * are small, or are not alone in front. */
+static int64_t turn(samba_plan *plan)
+{
+    int64_t front = 0, all = plan->memory_bytes;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const samba_buffer *buffer = &plan->buffers[plan->tensors[t].buffer];
+        int64_t end = (buffer->offset + buffer->bytes + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT;
+        front = end > front ? end : front;
+    }
+    if (front < IN_PLACE_BYTES)
+        return all;
+    for (int32_t b = 0; b < plan->buffer_count; b++)
+        if (!is_moved(plan, b) && plan->buffers[b].bytes > 0 && plan->buffers[b].offset < front)
+            return all;
+    for (int32_t b = 0; b < plan->buffer_count; b++)
+        if (plan->buffers[b].bytes > 0)
+            plan->buffers[b].offset += is_moved(plan, b) ? all - front : -front;
+    return all - front;
+}
+
 static samba_status make(samba_function *f, const samba_graph *graph, const samba_function_options *options)
 {
     samba_plan plan;
@@ -82,7 +120,7 @@ static samba_status make(samba_function *f, const samba_graph *graph, const samb
     session.isa = options->isa;
     session.seed = options->seed;
     SAMBA_TRY(samba_compile_plan(f->context, graph, options->train, &plan));
-    SAMBA_TRY(samba_session_of_plan(f->context, &plan, "function", &session, &f->session));
+    SAMBA_TRY(samba_session_of_plan(f->context, &plan, turn(&plan), "function", &session, &f->session));
     return place_all(f, graph);
 }
 
@@ -138,7 +176,12 @@ samba_status samba_function_output(const samba_function *function, int index, sa
 
 samba_status samba_function_memory(const samba_function *function, samba_memory_info *memory)
 {
-    return samba_session_memory(function->session, memory);
+    SAMBA_TRY(samba_session_memory(function->session, memory));
+    if (function->session->in_place) {
+        memory->total -= memory->inputs_outputs;
+        memory->inputs_outputs = 0;
+    }
+    return SAMBA_OK;
 }
 
 samba_status samba_function_set(samba_function *function, const samba_hyperparameter *hyperparameter)
@@ -186,24 +229,117 @@ static samba_status move(samba_function *f, samba_tensor *const *inputs, samba_t
     return SAMBA_OK;
 }
 
-samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs)
+static samba_status run_copied(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs)
 {
-    samba_session *session = function->session;
+    samba_session *session = f->session;
     samba_device *device = session->device;
     samba_device_run work = {.sections = session->plan.calls, .section_count = session->plan.call_count};
     samba_device_copy done;
-    SAMBA_TRY(check_tensors(function, inputs, outputs));
-    SAMBA_TRY(samba_hyper_draw_seeds(session));
-    session->forward_runs++;
-    SAMBA_TRY(move(function, inputs, outputs, &work));
+    SAMBA_TRY(move(f, inputs, outputs, &work));
     SAMBA_TRY(device->interface->run(device, &work));
     SAMBA_TRY(device->interface->wait(device));
-    for (int32_t i = 0; i < function->output_count; i++) {
-        int32_t tensor = function->places[function->input_count + i];
+    for (int32_t i = 0; i < f->output_count; i++) {
+        int32_t tensor = f->places[f->input_count + i];
         if (!samba_transfer_is_copy(session, tensor, outputs[i], &done))
             SAMBA_TRY(samba_transfer_out(session, tensor, outputs[i]));
     }
     return SAMBA_OK;
+}
+
+/* ---- in place ---- */
+static size_t bytes_of(const samba_tensor *tensor)
+{
+    return (size_t)samba_tensor_numel(tensor) * samba_dtype_size(samba_tensor_dtype(tensor));
+}
+
+static bool overlap(const samba_tensor *a, const samba_tensor *b)
+{
+    uintptr_t from = (uintptr_t)samba_tensor_data(a), other = (uintptr_t)samba_tensor_data(b);
+    return from < other + bytes_of(b) && other < from + bytes_of(a);
+}
+
+/* Kernels want whole tensors at multiples of a cache line, and write outputs while they still read inputs. */
+static bool usable(const samba_tensor *tensor, samba_tensor *const *others, int32_t count, const samba_tensor *but)
+{
+    if (bytes_of(tensor) == 0)
+        return true;
+    if (!samba_tensor_is_contiguous(tensor) || (uintptr_t)samba_tensor_data(tensor) % SAMBA_ALIGNMENT != 0)
+        return false;
+    for (int32_t i = 0; i < count; i++)
+        if (others[i] != but && samba_tensor_is_contiguous(others[i]) && overlap(tensor, others[i]))
+            return false;
+    return true;
+}
+
+/* Tensors to compute with: the caller's own, or copies, which the caller of this frees: `staged`. */
+static samba_status stage(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_tensor **staged)
+{
+    for (int32_t i = 0; i < f->input_count; i++) {
+        if (usable(inputs[i], NULL, 0, NULL))
+            continue;
+        SAMBA_TRY(samba_tensor_new(f->context, NULL, inputs[i]->dtype, inputs[i]->rank, inputs[i]->shape, &staged[i]));
+        SAMBA_TRY(samba_tensor_copy(staged[i], inputs[i]));
+    }
+    for (int32_t i = 0; i < f->output_count; i++) {
+        const samba_tensor *output = outputs[i];
+        if (!usable(output, inputs, f->input_count, NULL) || !usable(output, outputs, i, NULL))
+            SAMBA_TRY(samba_tensor_new(f->context, NULL, output->dtype, output->rank, output->shape, &staged[f->input_count + i]));
+    }
+    return SAMBA_OK;
+}
+
+/* Points the plan's buffers at the tensors, and prepares the stages anew if they were elsewhere. */
+static samba_status bind(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_tensor *const *staged)
+{
+    samba_session *session = f->session;
+    samba_device *device = session->device;
+    const char *base = device->interface->map(device, 0);
+    bool moved = f->unbound;
+    for (int32_t i = 0; i < f->input_count + f->output_count; i++) {
+        const samba_tensor *tensor = staged[i] ? staged[i] : i < f->input_count ? inputs[i] : outputs[i - f->input_count];
+        samba_buffer *buffer = &session->plan.buffers[session->plan.tensors[f->places[i]].buffer];
+        int64_t offset = bytes_of(tensor) > 0 ? (int64_t)((uintptr_t)samba_tensor_data(tensor) - (uintptr_t)base) : 0;
+        moved = moved || offset != buffer->offset;
+        buffer->offset = offset;
+    }
+    f->unbound = moved;
+    if (moved)
+        SAMBA_TRY(device->interface->rebuild(device));
+    f->unbound = false;
+    return SAMBA_OK;
+}
+
+static samba_status run_staged(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_tensor **staged)
+{
+    samba_session *session = f->session;
+    samba_device *device = session->device;
+    samba_device_run work = {.sections = session->plan.calls, .section_count = session->plan.call_count};
+    SAMBA_TRY(stage(f, inputs, outputs, staged));
+    SAMBA_TRY(bind(f, inputs, outputs, staged));
+    SAMBA_TRY(device->interface->run(device, &work));
+    SAMBA_TRY(device->interface->wait(device));
+    for (int32_t i = 0; i < f->output_count; i++)
+        if (staged[f->input_count + i])
+            SAMBA_TRY(samba_tensor_copy(outputs[i], staged[f->input_count + i]));
+    return SAMBA_OK;
+}
+
+static samba_status run_in_place(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs)
+{
+    samba_status status = run_staged(f, inputs, outputs, f->staged);
+    for (int32_t i = 0; i < f->input_count + f->output_count; i++) {
+        samba_tensor_free(f->staged[i]);
+        f->staged[i] = NULL;
+    }
+    return status;
+}
+
+samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs)
+{
+    SAMBA_TRY(check_tensors(function, inputs, outputs));
+    SAMBA_TRY(samba_hyper_draw_seeds(function->session));
+    function->session->forward_runs++;
+    return function->session->in_place ? run_in_place(function, inputs, outputs) : run_copied(function, inputs, outputs);
 }
 
 static samba_status point(samba_function *f, const char *what, samba_tensor **hosts, int32_t count, void *const *memory)

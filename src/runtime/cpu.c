@@ -43,7 +43,7 @@ typedef struct cpu_device {
     samba_isa isa;
     const samba_kernels *kernels;
     samba_host_memory memory;
-    samba_arena arena;
+    samba_arena arena, prepared; /* the latter: what stages were prepared to */
     const samba_plan *plan;
     samba_prepared *stages;
     samba_spread *team; /* where the threads are */
@@ -89,6 +89,7 @@ static samba_status cpu_open(const samba_device_options *options, samba_device *
     cpu->isa = isa;
     cpu->kernels = samba_kernels_for(isa);
     samba_arena_init(&cpu->arena, options->context);
+    samba_arena_init(&cpu->prepared, options->context);
     *device = &cpu->base;
     return SAMBA_OK;
 }
@@ -99,6 +100,7 @@ static void cpu_close(samba_device *device)
     samba_host_memory_free(&cpu->scratch);
     samba_host_memory_free(&cpu->kept);
     samba_arena_free(&cpu->arena);
+    samba_arena_free(&cpu->prepared);
     samba_host_memory_free(&cpu->memory);
     samba_free(cpu->context, cpu, sizeof *cpu);
 }
@@ -175,9 +177,12 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
                              .use_libxsmm = cpu->isa == samba_isa_best(), /* it would use better instructions than forced */
                              .memory = cpu->memory.data,
                              .buffers = plan->buffers,
-                             .arena = &cpu->arena,
+                             .arena = &cpu->prepared,
                              .fault = &cpu->fault};
     *scratch = SAMBA_ALIGNMENT;
+    cpu->base.kept = 0;
+    cpu->any_shared = false;
+    cpu->stale = true;
     for (int32_t i = 0; i < plan->stage_count; i++) {
         bool shared = cpu->threads > 1 && worth_sharing(plan, &plan->stages[i]);
         prepare.threads = shared ? cpu->threads : 1;
@@ -228,7 +233,6 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
 {
     SAMBA_TRY(samba_constants_find(plan, &cpu->arena, &cpu->constants));
     cpu->plan = plan;
-    cpu->stale = true;
     if (plan->precision == 1 && (cpu->isa != samba_isa_best() || !samba_pairs_are_fast()))
         cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
                             "unit: results are right, but no faster than in float32";
@@ -249,6 +253,21 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
     if (cpu->any_shared)
         wake_team(cpu);
     return SAMBA_OK;
+}
+
+static samba_status cpu_rebuild(samba_device *device)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    int64_t scratch;
+    samba_host_memory_free(&cpu->kept);
+    samba_arena_free(&cpu->prepared);
+    SAMBA_TRY(prepare_stages(cpu, &scratch));
+    SAMBA_TRY(give_kept_memory(cpu));
+    if (scratch <= cpu->base.scratch)
+        return SAMBA_OK;
+    samba_host_memory_free(&cpu->scratch); /* other addresses, other kernels */
+    cpu->base.scratch = scratch;
+    return samba_host_memory_new(cpu->context, scratch, cpu->threads, &cpu->scratch);
 }
 
 /* Preparing stages computes addresses but touches no memory: addresses that nothing stands behind do. */
@@ -443,4 +462,4 @@ static samba_status cpu_wait(samba_device *device)
 }
 
 const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,
-                                                 cpu_read, cpu_map,   cpu_build, cpu_measure,  cpu_run,   cpu_wait};
+                                                 cpu_read, cpu_map,   cpu_build, cpu_rebuild,  cpu_measure, cpu_run, cpu_wait};

@@ -58,6 +58,7 @@ typedef struct samba_device_interface {
     samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
     char *(*map)(samba_device *device, int64_t offset);
     samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
+    samba_status (*rebuild)(samba_device *device); /* after offsets of the plan's buffers have changed: addresses relative to map(0); may be NULL */
     samba_status (*measure)(samba_device *device, const samba_plan *plan); /* what build would add to the arena's memory: scratch, kept */
     samba_status (*run)(samba_device *device, const samba_device_run *run);
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */

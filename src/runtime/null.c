@@ -73,4 +73,4 @@ static samba_status null_wait(samba_device *device)
 }
 
 const samba_device_interface samba_device_null = {"null",    null_open,  null_close, null_allocate, null_write,
-                                                  null_read, null_map,   null_build, null_build,    null_run,   null_wait};
+                                                  null_read, null_map,   null_build, NULL, null_build, null_run,   null_wait};

@@ -30,6 +30,7 @@ typedef struct samba_loss_state { /* of one scalar loss */
 struct samba_session {
     samba_context *context;
     samba_plan plan;
+    bool in_place; /* inputs and outputs are where the caller has them: function.c */
     const char *source; /* "PEF" or "function", for messages */
     samba_arena arena; /* the arrays below */
     samba_names tensors;
@@ -56,9 +57,10 @@ struct samba_session {
 };
 
 /* ---- session.c ---- */
-/* A session of a checked plan, which it takes, also where it fails; `source` ("PEF", "function") is for messages and stays the caller's. */
-samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, const char *source, const samba_session_options *options,
-                                   samba_session **session);
+/* A session of a checked plan, which it takes, also where it fails; `source` ("PEF", "function") is for messages and stays the caller's. Memory is
+ * given to the first `resident` bytes: to all, or to all but inputs and outputs, which lie behind and are in place. */
+samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int64_t resident, const char *source,
+                                   const samba_session_options *options, samba_session **session);
 /* What a session of this plan would take, with the scratch and the packed constants of this machine; nothing is loaded. threads 0: as many as
  * OpenMP offers, `used` says how many; isa NULL: the best, and `isa_used` says which. */
 samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,

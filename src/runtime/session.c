@@ -82,11 +82,11 @@ static samba_status make_room(samba_session *session)
                              &duplicate);
 }
 
-static samba_status fill_memory(samba_session *session)
+static samba_status fill_memory(samba_session *session, int64_t resident)
 {
     const samba_plan *plan = &session->plan;
     samba_device *device = session->device;
-    SAMBA_TRY(device->interface->allocate(device, plan->memory_bytes));
+    SAMBA_TRY(device->interface->allocate(device, resident));
     for (int32_t i = 0; i < plan->constant_count; i++)
         SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer),
                                            plan->constants[i].data, (size_t)plan->constants[i].size));
@@ -94,16 +94,16 @@ static samba_status fill_memory(samba_session *session)
     return samba_weights_fill(session);
 }
 
-static samba_status start(samba_session *session, const samba_session_options *options)
+static samba_status start(samba_session *session, int64_t resident, const samba_session_options *options)
 {
     SAMBA_TRY(make_room(session));
     SAMBA_TRY(open_device(session, options));
-    SAMBA_TRY(fill_memory(session));
+    SAMBA_TRY(fill_memory(session, resident));
     return session->device->interface->build(session->device, &session->plan);
 }
 
-samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, const char *source, const samba_session_options *options,
-                                   samba_session **session)
+samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int64_t resident, const char *source,
+                                   const samba_session_options *options, samba_session **session)
 {
     *session = NULL;
     samba_session *fresh = samba_calloc(context, sizeof *fresh);
@@ -115,9 +115,10 @@ samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, con
     fresh->seed = options->seed;
     fresh->plan = *plan;
     fresh->source = source;
+    fresh->in_place = resident < fresh->plan.memory_bytes;
     samba_plan_init(plan, context);
     samba_arena_init(&fresh->arena, context);
-    samba_status status = start(fresh, options);
+    samba_status status = start(fresh, resident, options);
     if (status == SAMBA_OK)
         *session = fresh;
     else
@@ -141,7 +142,7 @@ samba_status samba_session_new(samba_context *context, const char *pef_path, con
         samba_plan_free(&plan);
         return status;
     }
-    return samba_session_of_plan(context, &plan, "PEF", &options, session);
+    return samba_session_of_plan(context, &plan, plan.memory_bytes, "PEF", &options, session);
 }
 
 void samba_session_free(samba_session *session)

@@ -119,7 +119,7 @@ static char *own_memory(const samba_session *session, int32_t index)
 {
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     const samba_device_interface *device = session->device->interface;
-    return tensor->kind == SAMBA_KIND_INPUT && device->map ? device->map(session->device, samba_session_offset(session, tensor->buffer))
+    return tensor->kind == SAMBA_KIND_INPUT && device->map && !session->in_place ? device->map(session->device, samba_session_offset(session, tensor->buffer))
                                                            : NULL;
 }
 
