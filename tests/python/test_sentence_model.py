@@ -25,7 +25,7 @@ def model():
 
 def embed(model, features, folder):
     """Embeddings by our library: compiled for inference, run once."""
-    converted = samba.from_torch_model(model)
+    converted = samba.from_torch_model_(copy.deepcopy(model))
     given = {key: samba.from_torch_tensor(x, name=key) if isinstance(x, torch.Tensor) else x for key, x in features.items()}
     pef = samba.session.compile(converted, (given,), inference=True, name="sentences", output_folder=folder)
     outputs = samba.utils.trace_graph(converted, (given,), pef=pef)

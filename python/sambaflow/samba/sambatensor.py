@@ -299,6 +299,9 @@ class SambaParameter(SambaTensor):
 
 
 def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None, region_name=None, value=None):
+    if torch.is_inference_mode_enabled():  # whose tensors cannot be views of ordinary ones
+        with torch.inference_mode(False):
+            return make_wrapper(cls, held, shape, dtype, name, batch_dim, materializer, region_name, value)
     if held is not None:
         self = torch.Tensor._make_wrapper_subclass(cls, held.shape, strides=held.stride(), dtype=held.dtype, device=held.device,
                                                    requires_grad=held.requires_grad)  # fmt: skip
