@@ -113,6 +113,8 @@ SAMBA_API samba_status samba_session_section_info(const samba_session *session, 
 /* Names of hyperparameters (argins), with the value in force. */
 SAMBA_API int samba_session_hyperparameter_count(const samba_session *session);
 SAMBA_API samba_status samba_session_hyperparameter(const samba_session *session, int index, samba_hyperparameter *info);
+/* Sets them without a run, as samba_run does before one: they stay until given again. Where one is refused none is set. */
+SAMBA_API samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values);
 
 typedef struct samba_memory_info { /* bytes. A session knows more than its PEF: scratch, and among constants the weights of inference as
                                       this machine's kernels want them packed */

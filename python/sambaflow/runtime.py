@@ -419,6 +419,12 @@ class Session:
             values[i].value = value
         return values
 
+    def set_hyperparameters(self, hyperparameters):
+        """Sets {name: value} without a run, all of them or none; they stay until given again."""
+        with self._mine():
+            values = self._values(hyperparameters)
+            self.context.check(lib.samba_session_set_hyperparameters(self.c, len(values), values))
+
     def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True, run_from_call_id=-1,
             run_until_call_id=-1):  # fmt: skip
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors."""

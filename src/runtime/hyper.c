@@ -104,6 +104,17 @@ samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter 
     return SAMBA_OK;
 }
 
+samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values)
+{
+    if (count < 0 || (count > 0 && !values))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d hyperparameters without values", count);
+    for (int i = 0; i < count; i++)
+        SAMBA_TRY(samba_check_hyper(session, &values[i]));
+    for (int i = 0; i < count; i++)
+        SAMBA_TRY(samba_hyper_set(session, &values[i]));
+    return SAMBA_OK;
+}
+
 samba_status samba_hyper_draw_seeds(samba_session *session)
 {
     for (int32_t i = 0; i < session->plan.argin_count; i++) {

@@ -123,3 +123,53 @@ def test_outputs_without_gradients(model, tmp_path):
     init_output_grads(model.output_tensors)  # nothing to set
     with pytest.raises(LookupError, match="output_0.grad"):
         model.output_tensors[0].sn_grad
+
+
+def compiled(tmp_path, make):
+    """A model, its inputs and a PEF with the optimizers that `make` gives for it."""
+    model = samba.from_torch_model_(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)))
+    inputs = (samba.randn(4, 3, name="x"),)
+    return model, inputs, samba.session.compile(model, inputs, make(model), output_folder=tmp_path)
+
+
+def test_hyperparameters_of_the_optimizer(tmp_path):
+    model, inputs, pef = compiled(tmp_path, lambda model: samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    trace_graph(model, inputs, pef=pef)
+    assert samba.session.loaded().hyperparameters == {"lr": 0.1, "weight_decay": 0, "momentum": 0.9}  # as compiled
+    trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), pef=pef)
+    assert samba.session.loaded().hyperparameters == {"lr": 0.5, "weight_decay": 0.25, "momentum": 0}
+    before = model[0].bias.sn_data
+    samba.session.run(inputs)
+    torch.testing.assert_close(model[0].bias.sn_data, before - 0.5 * (model[0].bias.sn_grad + 0.25 * before))
+    with pytest.raises(RuntimeError, match="AdamW with beta1 0.9, for which .* has no hyperparameter"):
+        trace_graph(model, inputs, samba.optim.AdamW(model.parameters()), pef=pef)
+    with pytest.raises(NotImplementedError, match="optimizer RMSprop"):
+        trace_graph(model, inputs, torch.optim.RMSprop(model.parameters()), pef=pef)
+    model, inputs, pef = compiled(tmp_path, lambda model: samba.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(RuntimeError, match="SGD with momentum 0.9"):
+        trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), pef=pef)
+
+
+def test_several_optimizers(tmp_path):
+    def make(model, rates=(0.1, 0.2)):
+        return [samba.optim.AdamW(model[0].parameters(), lr=rates[0]), samba.optim.SGD(model[1].parameters(), lr=rates[1])]
+
+    model, inputs, pef = compiled(tmp_path, make)
+    trace_graph(model, inputs, make(model, (0.3, 0.4)), pef=pef)
+    found = samba.session.loaded().hyperparameters
+    assert (found["optim0.lr"], found["optim1.lr"], found["optim0.beta2"]) == (0.3, 0.4, 0.999)
+    with pytest.raises(RuntimeError, match="'0.weight' is AdamW with lr 0.3"):
+        trace_graph(model, inputs, make(model, (0.3, 0.4))[0], pef=pef)
+
+
+def test_optimizer_state_goes_to_the_device(tmp_path):
+    model, inputs, pef = compiled(tmp_path, lambda model: samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    optim = samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    momentum = torch.randn(3, 3)
+    optim.state[model[0].weight]["momentum_buffer"] = momentum.clone()
+    trace_graph(model, inputs, optim, pef=pef)
+    assert torch.equal(samba.session.get_tensors_by_name(["0.weight.momentum_buffer"])[0].data, momentum)
+    before = model[0].weight.sn_data
+    samba.session.run(inputs)
+    torch.testing.assert_close(model[0].weight.sn_data, before - 0.1 * (0.9 * momentum + model[0].weight.sn_grad))
+    trace_graph(model, inputs, optim, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path / "inference"))  # no state there

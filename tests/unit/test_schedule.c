@@ -584,6 +584,15 @@ static void test_not_training(void **unused)
         assert_same_bits(a, c, COMPUTED);
         assert_true(get_hyper(a, "drop1.p") == 0.3 && get_hyper(c, "drop1.p") == 0);
     }
+    samba_hyperparameter several[] = {{"p", 0.3}, {"p", 2}}; /* set without a run: all of them or none */
+    refuse(samba_session_set_hyperparameters(c, 2, several), SAMBA_ERROR_ARGUMENT, "must be in [0, 1]");
+    refuse(samba_session_set_hyperparameters(c, 1, NULL), SAMBA_ERROR_ARGUMENT, "1 hyperparameters without values");
+    refuse(samba_session_set_hyperparameters(c, -1, several), SAMBA_ERROR_ARGUMENT, "-1 hyperparameters");
+    assert_true(get_hyper(c, "drop1.p") == 0);
+    need(samba_session_set_hyperparameters(c, 1, several));
+    need(samba_run(a, &r));
+    need(samba_run(c, &r));
+    assert_same_bits(a, c, COMPUTED);
     samba_session_free(a);
     samba_session_free(c);
     batch_free(&b);

@@ -16,6 +16,7 @@ from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.of_session import of_session
+from sambaflow.samba.optimizers import hyperparameters, structs
 from sambaflow.samba.ports import Ports, host_tensor
 from sambaflow.samba.regions import last_of_each
 from sambaflow.sambacollections import OrderedSet
@@ -23,7 +24,7 @@ from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 from sambaflow.samba.trace import Tracer, at_work
 from sambaflow.samba.utils.pef_utils import write_notes
-from sambaflow.words import array_of, text
+from sambaflow.words import text
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
 
@@ -141,7 +142,7 @@ class SambaSession:
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         if not inference:
-            groups, _kept = _optimizers(tracer, listed(optimizers))
+            groups, _kept = structs(tracer, listed(optimizers))
             options.optimizers, options.optimizer_count = groups, len(groups)
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
@@ -149,7 +150,8 @@ class SambaSession:
         return text(path)
 
     def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True):
-        """Loads the PEF, traces the model again, compares, and moves weights and state to the device."""
+        """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the hyperparameters become
+        those of the optimizers."""
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
         if not pef and self._device is None:
             raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
@@ -169,6 +171,11 @@ class SambaSession:
             self._traced[tensor.sn_name] = tensor
         if transfer_device:
             self.to_device()
+            for state, key, name in self._optimizer_state(optim):
+                if key in state:
+                    self.device_set(name, state[key])
+        if optim is not None:
+            device.set_hyperparameters(hyperparameters(tracer, listed(optim), device))
         model.output_tensors = outputs
         return outputs
 
@@ -293,6 +300,8 @@ class SambaSession:
         for optimizer in listed(optims):
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
+                    if not isinstance(parameter, SambaTensor):
+                        continue
                     for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"):
                         name = f"{parameter.sn_name}.{key}"
                         if self.has(name):
@@ -388,29 +397,3 @@ def _map(add_input, x, name):
         return add_input(leaf)
 
     return torch.utils._pytree.tree_map(traced, x)
-
-
-def _optimizers(tracer, optimizers):
-    """samba_optimizer structs, one a parameter group that trains something; and what they point into."""
-    names = {identity: name for identity, (name, _, _) in tracer.names.items()}
-    made, kept = [], []
-    for optimizer in optimizers:
-        if not isinstance(optimizer, (torch.optim.SGD, torch.optim.AdamW)):
-            raise errors.UnsupportedError(f"compile: optimizer {type(optimizer).__name__}: expected samba.optim.SGD or AdamW, or torch's")
-        for group in optimizer.param_groups:
-            adam = isinstance(optimizer, torch.optim.AdamW)
-            trained = [names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad]
-            if not trained:  # none would mean every parameter
-                continue
-            its = ffi.new("samba_optimizer *", (lib.samba_adamw if adam else lib.samba_sgd)(group["lr"]))
-            words, its.parameter_count, alive = array_of(trained)
-            its.parameters = ffi.cast("char *const *", words)
-            its.weight_decay = group["weight_decay"]
-            if adam:
-                (its.beta1, its.beta2), its.eps, its.amsgrad = group["betas"], group["eps"], group["amsgrad"]
-            else:
-                its.momentum, its.dampening, its.nesterov = group["momentum"], group["dampening"], group["nesterov"]
-            its.max_grad_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
-            kept.append((words, alive))
-            made.append(its[0])
-    return ffi.new("samba_optimizer[]", made), kept

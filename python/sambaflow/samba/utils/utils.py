@@ -16,7 +16,8 @@ from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
                 transfer_device=True):  # fmt: skip
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
-    sets the gradients of outputs to ones. Returns the traced outputs, which are `model.output_tensors` too."""
+    sets the gradients of outputs to ones; hyperparameters (lr ...) become those of `optim`. Returns the traced outputs, which are
+    `model.output_tensors` too."""
     one_of("mapping", mapping, MAPPINGS)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
     outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers of torch as the library has them: one a parameter group that trains something. Compiling fixes their kind and what is zero; the rest
+are hyperparameters of the PEF, which take their values from the optimizers that trace_graph is given."""
+import torch
+
+from sambaflow import errors
+from sambaflow._core import ffi, lib
+from sambaflow.words import array_of
+
+
+def groups(tracer, optimizers):
+    """(optimizer, group, names of what it trains) of every group that trains something."""
+    names = {identity: name for identity, (name, _, _) in tracer.names.items()}
+    for optimizer in optimizers:
+        if not isinstance(optimizer, (torch.optim.SGD, torch.optim.AdamW)):
+            raise errors.UnsupportedError(f"optimizer {type(optimizer).__name__}: expected samba.optim.SGD or AdamW, or torch's")
+        for group in optimizer.param_groups:
+            trained = [names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad]
+            if trained:
+                yield optimizer, group, trained
+
+
+def structs(tracer, optimizers):
+    """samba_optimizer structs, and what they point into. A group that trains nothing is left out: no names would mean every parameter."""
+    made, kept = [], []
+    for optimizer, group, trained in groups(tracer, optimizers):
+        adam = isinstance(optimizer, torch.optim.AdamW)
+        its = ffi.new("samba_optimizer *", (lib.samba_adamw if adam else lib.samba_sgd)(group["lr"]))
+        words, its.parameter_count, alive = array_of(trained)
+        its.parameters = ffi.cast("char *const *", words)
+        its.weight_decay = group["weight_decay"]
+        if adam:
+            (its.beta1, its.beta2), its.eps, its.amsgrad = group["betas"], group["eps"], group["amsgrad"]
+        else:
+            its.momentum, its.dampening, its.nesterov = group["momentum"], group["dampening"], group["nesterov"]
+        its.max_grad_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
+        kept.append((words, alive))
+        made.append(its[0])
+    return ffi.new("samba_optimizer[]", made), kept
+
+
+def hyperparameters(tracer, optimizers, device):
+    """{name: value} of the optimizers for a PEF that has an optimizer; what it was compiled without must not be asked of it."""
+    if "OPT" not in device.section_types:
+        return {}
+    known, found = device.hyperparameters, {}
+    all_groups = list(groups(tracer, optimizers))
+    for i, (optimizer, group, trained) in enumerate(all_groups):
+        adam = isinstance(optimizer, torch.optim.AdamW)
+        values = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
+        values.update(zip(("beta1", "beta2", "eps"), (*group["betas"], group["eps"])) if adam else {"momentum": group["momentum"]})
+        for name, value in values.items():
+            full = name if len(all_groups) == 1 else f"optim{i}.{name}"
+            if full in known:
+                found[full] = float(value)
+            elif value != 0 or name != "momentum":
+                raise errors.StateError(
+                    f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} with {name} {value:g}, for which {device.pef} has no "
+                    f"hyperparameter; it has {', '.join(known)}: compile it with these optimizers")
+    return found
