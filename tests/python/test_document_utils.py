@@ -173,3 +173,39 @@ def test_optimizer_state_goes_to_the_device(tmp_path):
     samba.session.run(inputs)
     torch.testing.assert_close(model[0].weight.sn_data, before - 0.1 * (0.9 * momentum + model[0].weight.sn_grad))
     trace_graph(model, inputs, optim, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path / "inference"))  # no state there
+
+
+def test_adamw_goes_on_where_it_was(tmp_path):
+    """Three steps on the device, one on the host, one on the device again: as five of torch."""
+
+    def make(model):
+        return [samba.optim.SGD(model[1].parameters(), lr=0.0), samba.optim.AdamW(model[0].parameters(), lr=0.1)]
+
+    model, inputs, pef = compiled(tmp_path, make)
+    reference = nn.Parameter(model[0].weight.torch().clone())
+    expected, optims, gradients = torch.optim.AdamW([reference], lr=0.1), make(model), []
+    trace_graph(model, inputs, optims, pef=pef)
+    for _ in range(3):
+        samba.session.run(inputs)
+        gradients.append(model[0].weight.sn_grad)
+    samba.session.to_cpu(model, optims)
+    state = optims[1].state[model[0].weight]
+    assert state["step"].item() == 3 and state["step"].dtype is torch.float32 and not isinstance(state["step"], samba.SambaTensor)
+    host = nn.Parameter(model[0].weight.torch().clone())
+    on_host = torch.optim.AdamW([host], lr=0.1)
+    on_host.state[host] = {key: samba.to_torch(value).clone() for key, value in state.items()}
+    host.grad = torch.randn(3, 3)
+    gradients.append(host.grad.clone())
+    on_host.step()
+    model[0].weight.data = host.detach().clone()
+    state.update((key, value) for key, value in on_host.state[host].items())
+    with pytest.raises(RuntimeError, match="4 and 3 steps"):
+        samba.session.to_rdu(model, optims)
+    optims[1].state[model[0].bias]["step"] += 1
+    trace_graph(model, inputs, optims, pef=pef)  # a new session of the PEF
+    samba.session.run(inputs)
+    gradients.append(model[0].weight.sn_grad)
+    for gradient in gradients:
+        reference.grad = gradient
+        expected.step()
+    torch.testing.assert_close(model[0].weight.sn_data, reference.detach())

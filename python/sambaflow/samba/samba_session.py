@@ -171,9 +171,7 @@ class SambaSession:
             self._traced[tensor.sn_name] = tensor
         if transfer_device:
             self.to_device()
-            for state, key, name in self._optimizer_state(optim):
-                if key in state:
-                    self.device_set(name, state[key])
+            self._send_optimizer_state(optim)
         if optim is not None:
             device.set_hyperparameters(hyperparameters(tracer, listed(optim), device))
         model.output_tensors = outputs
@@ -274,6 +272,9 @@ class SambaSession:
         for state, key, name in self._optimizer_state(optims):
             held = to_torch(state.get(key))
             fresh = self.device_get(name)
+            if key == "step":
+                state[key] = fresh.float()  # as torch has it
+                continue
             state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
 
     @of_session
@@ -287,25 +288,36 @@ class SambaSession:
         for tensor in self._on_device(model.parameters()):
             self.device_set(tensor.sn_name, tensor)
         self.sync_buffers_to_rdu(model)
-        for state, key, name in self._optimizer_state(optims):
-            if key in state:
-                self.device_set(name, state[key])
+        self._send_optimizer_state(optims)
 
     def _on_device(self, tensors):
         """Those that the device has."""
         return [x for x in tensors if isinstance(x, SambaTensor) and self.has(x.sn_name)]
 
     def _optimizer_state(self, optims):
-        """(state of a parameter, its key, the device's name) of every state tensor that the device has."""
+        """(state of a parameter, its key, the device's name) of every state tensor that the device has. Steps are counted once a group there."""
+        index = 0  # among groups that train something
         for optimizer in listed(optims):
             for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if not isinstance(parameter, SambaTensor):
-                        continue
-                    for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"):
-                        name = f"{parameter.sn_name}.{key}"
+                trained = [parameter for parameter in self._on_device(group["params"]) if parameter.requires_grad]
+                for parameter in trained:
+                    names = {key: f"{parameter.sn_name}.{key}" for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
+                    for key, name in {**names, "step": f"optim{index}.step"}.items():
                         if self.has(name):
                             yield optimizer.state[parameter], key, name
+                index += bool(trained)
+
+    def _send_optimizer_state(self, optims):
+        steps = {}
+        for state, key, name in self._optimizer_state(optims):
+            if key == "step" and key in state:
+                taken = float(state[key])
+                if steps.setdefault(name, taken) != taken:
+                    raise errors.StateError(f"parameters of one group have taken {steps[name]:g} and {taken:g} steps: the device counts once a group")
+            elif key in state:
+                self.device_set(name, state[key])
+        for name, taken in steps.items():
+            self.device_set(name, torch.tensor(taken, dtype=torch.float64))
 
     @of_session
     def sync_buffers_to_cpu(self, model, inplace=False):
