@@ -23,8 +23,11 @@ void samba_set_source(samba_graph *graph, const char *file, int line)
     }
     const char *slash = strrchr(file, '/'), *backslash = strrchr(file, '\\');
     file = slash && slash > backslash ? slash + 1 : backslash ? backslash + 1 : file; /* a PEF has no paths of the machine that made it */
+    int length = (int)strnlen(file, LONGEST_FILE);
+    while (length > 0 && ((unsigned char)file[length] & 0xC0) == 0x80) /* no letter is cut in two */
+        length--;
     char source[LONGEST_FILE + 16];
-    snprintf(source, sizeof source, "%.*s:%d", LONGEST_FILE, file, line);
+    snprintf(source, sizeof source, "%.*s:%d", length, file, line);
     graph->place.source = samba_graph_intern(graph, source);
 }
 

@@ -395,11 +395,17 @@ static void add_output(samba_graph *graph, samba_sink_kind kind, const char *nam
                             value.graph ? "another graph" : "no graph");
         return;
     }
-    if (!samba_trace_enter(what, 1, &value, &of) || (kind == SAMBA_SINK_LOSS && !samba_trace_need_floating(value, what)))
+    if (!samba_trace_enter(what, 1, &value, &of))
         return;
-    uint32_t index = samba_trace_scoped(graph, what, name);
-    samba_graph_sink(
-        graph, (samba_sink){.kind = kind, .phase = graph->phase, .name = index, .target = SAMBA_NONE, .value = value.index});
+    samba_place here = graph->place, its = samba_node_at(graph, value.index)->place;
+    if (its.source) /* what is wrong with a value was computed there */
+        graph->place = its;
+    if (kind != SAMBA_SINK_LOSS || samba_trace_need_floating(value, what)) {
+        uint32_t index = samba_trace_scoped(graph, what, name);
+        samba_graph_sink(
+            graph, (samba_sink){.kind = kind, .phase = graph->phase, .name = index, .target = SAMBA_NONE, .value = value.index});
+    }
+    graph->place = here;
 }
 
 void samba_output(samba_graph *graph, const char *name, samba_value value) { add_output(graph, SAMBA_SINK_OUTPUT, name, value); }

@@ -183,6 +183,14 @@ def test_asking_for_values(forward, what, instead):
     assert f"(in module encoder.layers.0, {HERE}:{forward.__code__.co_firstlineno}" in message
 
 
+def test_a_loss_is_wrong_where_it_was_computed(tmp_path):
+    model = Deep(lambda x: x.argmax())
+    with pytest.raises(TypeError) as caught:
+        samba.session.compile(model, (samba.randn(4, name="x"),), loss_indices=[0], output_folder=str(tmp_path))
+    assert "loss: expected a floating-point value, given int64" in str(caught.value)
+    assert re.search(r" \(in module encoder.layers.0, test_where.py:\d+\)$", str(caught.value))
+
+
 def test_parameters_have_no_values_either():
     class Scaled(torch.nn.Module):
         def __init__(self):

@@ -138,6 +138,25 @@ static void errors_say_it(void **unused)
     samba_matmul(x, x);
     expect_error(g, SAMBA_ERROR_SHAPE, "matmul at head: ");
 
+    g = new_graph(); /* a loss is wrong where it was computed */
+    x = samba_input(g, "x");
+    samba_set_module(g, "head");
+    samba_set_source(g, "model.py", 12);
+    x = samba_cast(x, SAMBA_INT64);
+    samba_set_source(g, "main.py", 99);
+    samba_loss(g, "loss", x);
+    expect_error(g, SAMBA_ERROR_DTYPE, "given int64; cast it first (in module head, model.py:12)");
+
+    g = new_graph(); /* a long name ends between two letters: 127 bytes, and one of two */
+    char umlauts[300];
+    memset(umlauts, 'u', 127);
+    memcpy(umlauts + 127, "\xc3\xbc.py", 6);
+    samba_set_source(g, umlauts, 5);
+    umlauts[127] = 0;
+    const char *kept = samba_graph_name_at(g, g->place.source);
+    assert_true(strncmp(kept, umlauts, 127) == 0 && strcmp(kept + 127, ":5") == 0);
+    samba_graph_free(g);
+
     /* seen however long the message and the names are */
     char longest[2000];
     memset(longest, 'm', sizeof longest - 1);

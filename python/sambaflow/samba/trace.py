@@ -121,7 +121,9 @@ class Tracer:
         self.values[id(buffer)] = value
 
     def finish(self):
-        """Writes down what the buffers become."""
+        """Writes down what the buffers become; the user's lines end here."""
+        self.line = None
+        lib.samba_set_source(self.graph, ffi.NULL, 0)
         for leaf, value in self.assigned.values():
             lib.samba_assign(leaf, value)
         self.check()
@@ -180,14 +182,14 @@ class Tracer:
         if path is None:
             path = self.stack[-1] if self.stack else ""
         self.stack.append(path)
-        lib.samba_set_module(self.graph, path.encode())
+        lib.samba_set_module(self.graph, path.encode(errors="replace"))
         if module in FUSIONS:
-            lib.samba_op_fusion_push(self.graph, FUSIONS[module].encode())
+            lib.samba_op_fusion_push(self.graph, FUSIONS[module].encode(errors="replace"))
 
     def leave(self, module):
         """Its call has ended, in whatever way."""
         self.stack.pop()
-        lib.samba_set_module(self.graph, self.stack[-1].encode() if self.stack else b"")
+        lib.samba_set_module(self.graph, self.stack[-1].encode(errors="replace") if self.stack else b"")
         if module in FUSIONS:
             lib.samba_op_fusion_pop(self.graph)
 
