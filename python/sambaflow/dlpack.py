@@ -17,14 +17,22 @@ def check_request(stream, dl_device):
     """What a consumer may ask of memory of the CPU."""
     if stream is not None:
         raise ValueError(f"__dlpack__: stream={stream!r:.100}: memory of the CPU has no stream: give None")
-    if dl_device is not None and tuple(dl_device) != CPU:
+    if dl_device is not None and (not isinstance(dl_device, tuple) or dl_device != CPU):
         raise BufferError(f"__dlpack__: device {dl_device!r:.100}: the memory is the CPU's, {CPU}, and is not copied elsewhere")
+
+
+def check_version(max_version):
+    """Whether a consumer takes capsules of version 1."""
+    if max_version is None:
+        return False
+    if not isinstance(max_version, tuple) or len(max_version) != 2 or not all(isinstance(x, int) for x in max_version):
+        raise TypeError(f"__dlpack__: max_version is a pair of integers: given {max_version!r:.100}")
+    return max_version[0] >= 1
 
 
 def give(owner, tensor, dtype, dtype_names, max_version, copied):
     """A capsule over a samba_tensor that `owner` keeps."""
-    versioned = max_version is not None and max_version[0] >= 1
-    made = []
+    versioned, made = check_version(max_version), []
     address, code = (lambda x: ffi.cast("void *", id(x))), _kinds(dtype_names)[dtype][0]
     if not lib.sambaflow_dlpack_give(address(made), address(owner), tensor, code, versioned, copied):
         raise OutOfMemoryError("no memory for a DLPack capsule")

@@ -8,10 +8,12 @@ StateError. Memory is shared, not copied: a Tensor over a NumPy array or a torch
 >>> Tensor.zeros("x", "float32", (2, 2)).tolist()
 [[0.0, 0.0], [0.0, 0.0]]
 """
+import operator
 import os
 import reprlib
 import threading
 import warnings
+import weakref
 
 from sambaflow import dlpack
 from sambaflow._core import ffi, lib
@@ -66,6 +68,9 @@ class Context:
         holders = self._holders = _Holders(made[0])
         self.c = ffi.gc(made[0], lambda _: holders.released())
 
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a context cannot be copied or pickled: make a new one")
+
     def check(self, status):
         """Raises what a failed call left as its message."""
         if status:
@@ -116,6 +121,11 @@ class Tensor:
         self._made(lib.samba_tensor_new, name, dtype, shape, (), None, context)
 
     def _made(self, make, name, dtype, shape, more, owner, context):
+        if context is not None and not isinstance(context, Context):
+            raise TypeError(f"context is a sambaflow.runtime.Context: given {type(context).__name__}")
+        if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+            raise TypeError(f"a shape is a sequence of integers: given {shape!r:.100}")
+        shape = [operator.index(size) for size in shape]
         self.context, self.owner = context or thread_context(), owner
         made = ffi.new("samba_tensor **")
         name = ffi.NULL if name is None else encoded(name)
@@ -299,16 +309,19 @@ class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
     def __init__(self, pef, seed=0, threads=0, isa=None):
-        self.context = Context()
+        path = path_of(pef, "pef")
+        self.context, self.pef = Context(), os.fsdecode(path)
         self._lock = threading.Lock()
         options = ffi.new("samba_session_options *", lib.samba_session_defaults())
         options.seed, options.threads = seed, threads
         kept = None if isa is None else ffi.new("char[]", encoded(isa, "isa"))
         options.isa = ffi.NULL if kept is None else kept
+        _check_team(self.pef, threads)
         made = ffi.new("samba_session **")
-        self.context.check(lib.samba_session_new(self.context.c, path_of(pef, "pef"), options, made))
+        self.context.check(lib.samba_session_new(self.context.c, path, options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
-        self.pef = os.fsdecode(pef)
+        _sessions.add(self)
+        _fork.team = _fork.team or lib.samba_session_threads(self.c) > 1
         self._read_names()
         self._hyperparameters = {}  # names given together -> (samba_hyperparameter[], what it points into)
         self._warning = ffi.new("const char *[1]")
@@ -378,6 +391,37 @@ class Session:
             raise StateError(f"the session of {self.pef} is used by another thread: give each thread a session of its own, or take turns")
         return self._lock
 
+    def _mine_in_child(self):
+        """The same in a process that was forked: it has the memory of its parent and the thread that forked, and none of OpenMP's threads, for
+        which a run would wait for ever."""
+        if self in _before_fork:
+            raise StateError(f"the session of {self.pef} was made before this process was forked: make one here, or start processes by 'spawn'")
+        _check_team(self.pef, lib.samba_session_threads(self.c))
+        return self._mine_everywhere()
+
+    _mine_everywhere = _mine
+
+    def close(self):
+        """Frees the device's memory now. Whatever is asked of the session afterwards is a StateError; closing again does nothing."""
+        if "c" in vars(self):
+            with self._mine():
+                ffi.release(vars(self).pop("c"))
+                self._mine = self._closed
+
+    def _closed(self):
+        raise StateError(f"the session of {self.pef} is closed: make a new one")
+
+    def __getattr__(self, name):  # what is not there: `c` of a closed session
+        if name == "c" and "pef" in vars(self):
+            self._closed()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def _make_room(self, inputs, outputs):
         """Lists for so many tensors of a run."""
         self._prepared.clear()  # it points into the lists
@@ -407,6 +451,8 @@ class Session:
 
     def _values(self, hyperparameters):
         """samba_hyperparameter[] of a dict. Programs give the same names again and again."""
+        if not isinstance(hyperparameters, dict):
+            raise TypeError(f"run: hyperparameters are a dict of numbers by name: given {type(hyperparameters).__name__}")
         names = tuple(hyperparameters)
         values, words = self._hyperparameters.get(names, (None, None))
         if values is None:
@@ -415,8 +461,11 @@ class Session:
             if len(self._hyperparameters) == 64:
                 self._hyperparameters.clear()
             self._hyperparameters[names] = (values, words)
-        for i, value in enumerate(hyperparameters.values()):
-            values[i].value = value
+        for i, (name, value) in enumerate(hyperparameters.items()):
+            try:
+                values[i].value = value
+            except TypeError:
+                raise TypeError(f"run: hyperparameter {name!r} is a number: given {value!r:.100} of {type(value).__name__}") from None
         return values
 
     def set_hyperparameters(self, hyperparameters):
@@ -478,3 +527,30 @@ class Session:
         path = path_of(path)
         with self._mine():
             self.context.check(lib.samba_session_load(self.c, path))
+
+
+class _fork:
+    """What a forked process must know."""
+
+    team = False  # whether some session had several threads
+    thread = 0  # the one thread that was forked
+
+
+_sessions, _before_fork = weakref.WeakSet(), weakref.WeakSet()
+
+
+def _check_team(pef, threads):
+    """A thread that was forked and had a team of OpenMP's threads can have none again. 0 threads are as many as OpenMP offers."""
+    if threads != 1 and _fork.team and threading.get_ident() == _fork.thread:
+        raise StateError(f"the session of {pef} wants several threads, and the thread that was forked has lost those it had: give threads=1, use the "
+                         "session in a new thread, or start processes by 'spawn'")  # fmt: skip
+
+
+def _in_child():
+    _before_fork.update(_sessions)
+    _fork.thread = threading.get_ident()
+    Session._mine = Session._mine_in_child
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

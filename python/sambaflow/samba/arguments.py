@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arguments of `samba.session.run` may be, as far as they are Python's: names, shapes and dtypes are checked by the C library."""
+"""What the arguments of the session's methods may be, as far as they are Python's: names, shapes and dtypes are checked by the C library."""
+import torch
+
 from sambaflow import errors
 
 MAPPINGS = ("section", "spatial")
@@ -11,6 +13,22 @@ def one_of(name, value, known):
     """Refuses a word that is not among the known."""
     if value not in known:
         raise errors.ArgumentError(f"{name} {value!r}: expected one of {', '.join(known)}")
+
+
+def module(call, model):
+    """The model, which is a module."""
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
+    return model
+
+
+def optimizers(call, given):
+    """None, one or several optimizers as a list."""
+    given = listed(given)
+    for x in given:
+        if not isinstance(x, torch.optim.Optimizer):
+            raise TypeError(f"{call}: an optimizer is one of torch.optim or samba.optim: given {type(x).__name__}")
+    return given
 
 
 def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
@@ -36,7 +54,7 @@ def listed(x):
     return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
 
 
-def section_ids(given):
+def section_ids(given, what="run: section_ids"):
     """Ids and lists of ids, nested as deep as you like, one after the other.
 
     >>> section_ids([0, [1, [2, 1]], 3])
@@ -45,11 +63,11 @@ def section_ids(given):
     flat = []
     for x in listed(given):
         if isinstance(x, (list, tuple)):
-            flat += section_ids(x)
+            flat += section_ids(x, what)
         elif isinstance(x, int) and not isinstance(x, bool):
             flat.append(x)
         else:
-            raise TypeError(f"run: section_ids has {x!r}: expected integers, or lists of them")
+            raise TypeError(f"{what} has {x!r:.100}: expected integers, or lists of them")
     return flat
 
 

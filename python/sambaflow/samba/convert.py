@@ -2,20 +2,21 @@
 """Torch models and tensors to SambaTensors. Tied parameters stay one tensor, named by its first path."""
 import torch
 
+from sambaflow.samba.arguments import module
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
 
 
 def from_torch_model_(model):
     """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path. Returns the module."""
     made = {}
-    for path, module in model.named_modules():
-        for kind in (module._parameters, module._buffers):
+    for path, part in module("from_torch_model_", model).named_modules():
+        for kind in (part._parameters, part._buffers):
             for key, tensor in kind.items():
                 if tensor is None or isinstance(tensor, SambaTensor):
                     continue
                 name = f"{path}.{key}" if path else key
                 if id(tensor) not in made:
-                    fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is module._parameters else from_torch_tensor(tensor, name)
+                    fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is part._parameters else from_torch_tensor(tensor, name)
                     made[id(tensor)] = (fresh, tensor)
                 kind[key] = made[id(tensor)][0]
     return model
@@ -28,6 +29,8 @@ def from_torch_model(model):
 
 def from_named_dict(tensors):
     """{name: torch tensor} -> {name: SambaTensor of that name}."""
+    if not isinstance(tensors, dict):
+        raise TypeError(f"from_named_dict: expected a dict of tensors by name: given {type(tensors).__name__}")
     return {name: from_torch_tensor(tensor, name) for name, tensor in tensors.items()}
 
 

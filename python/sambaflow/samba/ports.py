@@ -65,9 +65,10 @@ class Ports:
             for x in inputs:
                 port = ports.get(x._sn_name) if x.__class__ is SambaTensor else None
                 held = port and x._held
-                if held is not None and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous() and not held.is_neg():
+                if held is not None and held.is_cpu and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous() \
+                        and not held.is_neg() and (address := held.data_ptr()):  # fmt: skip
                     pointers[i] = port.c
-                    addresses.append(held.data_ptr())
+                    addresses.append(address)
                     kept.append(held)
                 else:
                     name = name_of(x, "input")

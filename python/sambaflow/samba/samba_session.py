@@ -11,7 +11,8 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state
-from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, output_gradients
+from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, output_gradients
+from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
@@ -24,7 +25,7 @@ from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 from sambaflow.samba.trace import Tracer, at_work
 from sambaflow.samba.utils.pef_utils import write_notes
-from sambaflow.words import text
+from sambaflow.words import encoded, path_of, text
 
 _PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
 
@@ -46,6 +47,9 @@ class SambaSession:
         return f"SambaSession({'no PEF' if self._device is None else self._device})"
 
     @of_session
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one")
+
     def reset(self, pef_path=""):
         """Forgets the PEF, its device memory and what was traced; loads another PEF where one is given."""
         self.__init__(pef_path)
@@ -100,7 +104,7 @@ class SambaSession:
         return self.tracing
 
     def _trace(self, model, inputs, loss_indices, name):
-        tracer = Tracer(name or type(model).__name__, [(path, module) for path, module in model.named_modules()])
+        tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()])
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
         saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
         tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
@@ -111,7 +115,7 @@ class SambaSession:
             else:
                 results = model(*[_map(tracer.add_input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
         outputs = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
-        losses = {i for index in loss_indices or () for i in listed(index)}
+        losses = set(flat_ids(loss_indices, "loss_indices"))
         for i in losses:
             if i not in range(len(outputs)):
                 raise errors.ArgumentError(f"loss_indices: there is no output {i}; the model has {len(outputs)}, counted from 0")
@@ -134,7 +138,9 @@ class SambaSession:
         refuse_unknown(unknown, self.compile)
         tracer, _ = self._trace(model, inputs, loss_indices, name)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
-        kept = [ffi.new("char[]", word.encode()) for word in (name or type(model).__name__, str(output_folder), pef_name or name or type(model).__name__)]
+        kept = [encoded(name or type(model).__name__, "compile: name"), path_of(output_folder, "compile: output_folder"),
+                encoded(pef_name or name or type(model).__name__, "compile: pef_name")]  # fmt: skip
+        kept = [ffi.new("char[]", word) for word in kept]
         options.name, options.output_folder, options.pef_name = kept
         options.graph = tracer.graph
         if precision not in _PRECISIONS:
@@ -142,7 +148,7 @@ class SambaSession:
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         if not inference:
-            groups, _kept = structs(tracer, listed(optimizers))
+            groups, _kept = structs(tracer, optimizer_list("compile", optimizers))
             options.optimizers, options.optimizer_count = groups, len(groups)
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
@@ -266,7 +272,7 @@ class SambaSession:
     @of_session
     def to_cpu(self, model, optims=None, inplace=False):
         """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
-        for tensor in self._on_device(model.parameters()):
+        for tensor in self._on_device(module("moving its tensors", model).parameters()):
             tensor.cpu(inplace)
         self.sync_buffers_to_cpu(model, inplace)
         for state, key, name in self._optimizer_state(optims):
@@ -285,7 +291,7 @@ class SambaSession:
     @of_session
     def to_rdu(self, model, optims=None):
         """Copies parameters, buffers and the optimizers' state from the host to the device."""
-        for tensor in self._on_device(model.parameters()):
+        for tensor in self._on_device(module("moving its tensors", model).parameters()):
             self.device_set(tensor.sn_name, tensor)
         self.sync_buffers_to_rdu(model)
         self._send_optimizer_state(optims)
@@ -297,7 +303,7 @@ class SambaSession:
     def _optimizer_state(self, optims):
         """(state of a parameter, its key, the device's name) of every state tensor that the device has. Steps are counted once a group there."""
         index = 0  # among groups that train something
-        for optimizer in listed(optims):
+        for optimizer in optimizer_list("moving the optimizers' state", optims):
             for group in optimizer.param_groups:
                 trained = [parameter for parameter in self._on_device(group["params"]) if parameter.requires_grad]
                 for parameter in trained:
@@ -322,13 +328,13 @@ class SambaSession:
     @of_session
     def sync_buffers_to_cpu(self, model, inplace=False):
         """Copies the model's buffers from the device to the host."""
-        for tensor in self._on_device(model.buffers()):
+        for tensor in self._on_device(module("moving its buffers", model).buffers()):
             tensor.cpu(inplace)
 
     @of_session
     def sync_buffers_to_rdu(self, model):
         """Copies the model's buffers from the host to the device."""
-        for tensor in self._on_device(model.buffers()):
+        for tensor in self._on_device(module("moving its buffers", model).buffers()):
             self.device_set(tensor.sn_name, tensor)
 
     def update_tensor(self, name, tensor):

@@ -10,7 +10,7 @@ import torch
 from sambaflow import dlpack
 from sambaflow.errors import NameError_
 from sambaflow.runtime import DTYPE_NAMES
-from sambaflow.samba import _state
+from sambaflow.samba import _state, copies
 from sambaflow.samba.shown import shown
 from sambaflow.samba.torch_methods import TorchMethods
 
@@ -49,7 +49,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
             held = None
         return make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
 
-    # what most tensors have stands here once
+    # what most tensors have stands here once, and what one has that torch made without our __new__
+    _held = None
+    _sn_name = _UNNAMED
     _value = None  # samba_value while traced
     _view_of = None  # weak reference to the traced tensor this is a view of
     _sn_region_name = None
@@ -82,7 +84,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @sn_name.setter
     def sn_name(self, name):
-        self._sn_name = name or _UNNAMED
+        self._sn_name = _named(name)
 
     @property
     def sn_grad_name(self):
@@ -232,6 +234,12 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Whether the memory can be read as it is for transfers: there are values, and they are contiguous."""
         return self._held is not None and self._held.is_contiguous()
 
+    def __deepcopy__(self, memo):
+        return copies.deep(self, memo)
+
+    def __reduce_ex__(self, protocol):
+        return copies.reduced(self)
+
     def __bool__(self):
         if _state.tracer is not None:
             _refuse_traced(self, "bool()")
@@ -294,8 +302,20 @@ class SambaParameter(SambaTensor):
 
     @staticmethod
     def __new__(cls, torch_tensor, requires_grad=True, name=None):
+        if not isinstance(torch_tensor, torch.Tensor):
+            raise TypeError(f"SambaParameter: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
         self = make_wrapper(cls, to_torch(torch_tensor).detach(), None, None, name, None, None, None)
         return self.requires_grad_(requires_grad)
+
+
+copies.allow_loading(SambaTensor, SambaParameter)
+
+
+def _named(name):
+    """A tensor's name; '' for None."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"a tensor's name is a str: given {name!r:.100} of {type(name).__name__}")
+    return name or _UNNAMED
 
 
 def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materializer=None, region_name=None, value=None):
@@ -309,7 +329,7 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
     else:
         self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu", requires_grad=False)
     self._held = held
-    self._sn_name = name or _UNNAMED
+    self._sn_name = _named(name) if name else _UNNAMED
     if value is not None:
         self._value = value
     if batch_dim is not None:

@@ -17,7 +17,7 @@ from sambaflow.samba import _state, places
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.regions import Regions
 from sambaflow.samba.sambatensor import SambaTensor, from_value, run_on_held, to_torch
-from sambaflow.words import message, text
+from sambaflow.words import encoded, message, text
 
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
 
@@ -41,7 +41,7 @@ class Tracer:
     def __init__(self, name, modules=None):
         self.context = Context()
         made = ffi.new("samba_graph **")
-        self.context.check(lib.samba_graph_new(self.context.c, name.encode(), made))
+        self.context.check(lib.samba_graph_new(self.context.c, encoded(name), made))
         self.graph = self.context.owned(made[0], lib.samba_graph_free)
         self.names = {}  # id of a parameter or buffer -> (its name, itself)
         self.values = {}  # id -> samba_value
@@ -67,7 +67,7 @@ class Tracer:
             return shared
         example = Tensor.empty(tensor.sn_name, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
         self.context.check(lib.samba_graph_add_input(self.graph, example.c))
-        traced = self.wrap(lib.samba_input(self.graph, tensor.sn_name.encode()))
+        traced = self.wrap(lib.samba_input(self.graph, encoded(tensor.sn_name)))
         traced.sn_name = tensor.sn_name
         self.regions.keep(tensor, traced)
         return traced

@@ -1,0 +1,1 @@
+event  count  total ms  mean ms  least ms  greatest ms
