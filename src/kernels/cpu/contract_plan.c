@@ -231,9 +231,9 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
     double pack = packed && !source->kept ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
     double block = (double)(source->own.width * source->inner.width);
-    const samba_plane_window *last = &source->plane_windows[source->factor.window_count - 1];
     double plane = 0;
     if (source->plane_bytes) { /* by rows */
+        const samba_plane_window *last = &source->plane_windows[source->factor.window_count - 1];
         double elements = (double)(source->plane_bytes / source->element_size);
         plane = elements / (double)last->per * (last->phases > 1 ? 5.0 : 2.0) + elements * (last->phases > 1 ? 0.25 : 0.05);
     }
