@@ -46,10 +46,10 @@ class SambaSession:
     def __repr__(self):
         return f"SambaSession({'no PEF' if self._device is None else self._device})"
 
-    @of_session
     def __reduce_ex__(self, protocol):
         raise TypeError("a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one")
 
+    @of_session
     def reset(self, pef_path=""):
         """Forgets the PEF, its device memory and what was traced; loads another PEF where one is given."""
         self.__init__(pef_path)
