@@ -419,7 +419,7 @@ class Session:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *args):
         self.close()
 
     def _make_room(self, inputs, outputs):
