@@ -49,9 +49,12 @@ def capsule_of(x):
     if int(device[0]) != CPU[0]:
         raise UnsupportedError(f"from_dlpack: the memory is of DLPack's device {int(device[0])}, expected {CPU[0]}, the CPU: copy it there first")
     try:
-        return x.__dlpack__(max_version=(1, 0))
-    except TypeError:  # of the time before versions
-        return x.__dlpack__()
+        try:
+            return x.__dlpack__(max_version=(1, 0))
+        except TypeError:  # of the time before versions
+            return x.__dlpack__()
+    except BufferError as error:  # mostly that it is read-only, which then cannot be told otherwise
+        raise ValueError(f"from_dlpack: {error}") from error
 
 
 def look(capsule, dtype_names):

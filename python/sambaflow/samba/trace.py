@@ -274,7 +274,9 @@ class _Factories(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        return SambaTensor(result) if func in self.MADE_BY and not isinstance(result, SambaTensor) else result
+        if func not in self.MADE_BY or isinstance(result, SambaTensor) or torch._C._functorch.peek_interpreter_stack() is not None:
+            return result  # inside torch.vmap everything is torch's: transformers' masks before version 5
+        return SambaTensor(result)
 
 
 @contextlib.contextmanager
