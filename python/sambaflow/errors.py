@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """One exception class for each status of the library. Each is also the built-in exception that Python programs expect in its place, so
-``except ValueError`` and ``except samba.ShapeError`` both work. Messages are the library's: what was expected, what was given, what to
-do."""
+``except ValueError`` and ``except errors.ShapeError`` both work. Messages are the library's: what was expected, what was given, what to
+do.
+
+>>> from sambaflow.runtime import Session
+>>> try:
+...     Session("nowhere.pef")
+... except OSError as error:
+...     print(type(error).__name__, error)
+FileError cannot read "nowhere.pef": No such file or directory
+"""
 from sambaflow import _core
 
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's logger. Its methods also take log_limit=N: a message (its place and its format) is logged at most N times."""
+"""The package's logger. Its methods also take log_limit=N: a message (its place and its format) is logged at most N times.
+
+>>> for step in range(1000):
+...     samba_logger.info("step %d", step, log_limit=3)
+"""
 import collections
 import logging
 

@@ -218,14 +218,17 @@ class Tensor:
 
     @property
     def name(self):
+        """Name by which a session finds its place; None for none."""
         return text(lib.samba_tensor_name(self.c))
 
     @property
     def dtype(self):
+        """'float32' ...: one of DTYPE_NAMES."""
         return DTYPE_NAMES[lib.samba_tensor_dtype(self.c)]
 
     @property
     def shape(self):
+        """A tuple of sizes."""
         rank = lib.samba_tensor_rank(self.c)
         return tuple(lib.samba_tensor_shape(self.c)[0:rank])
 

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch models on SambaFlow: tensors, conversion, the session. Needs torch."""
+"""PyTorch models on SambaFlow: tensors, conversion, the session. Needs torch.
+
+>>> [tuple(x.shape) for x in (randn(2, 3), rand(2), randint(10, (4,)), zeros(1), ones(2, 2), full((3,), 7), empty(0), arange(5))]
+[(2, 3), (2,), (4,), (1,), (2, 2), (3,), (0,), (5,)]
+>>> ones(2, name="x", batch_dim=0).sn_name
+'x'
+"""
 import torch as _torch
 
 from sambaflow.errors import HostFallbackWarning

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch models and tensors to SambaTensors. Tied parameters stay one tensor, named by its first path."""
+"""Torch models and tensors to SambaTensors. Tied parameters stay one tensor, named by its first path.
+
+>>> import torch
+>>> model = from_torch_model_(torch.nn.Linear(3, 2))
+>>> [parameter.sn_name for parameter in model.parameters()]
+['weight', 'bias']
+>>> twin = from_torch_model(torch.nn.Linear(3, 2))
+>>> from_named_dict({"x": torch.ones(2)})["x"].sn_name
+'x'
+>>> from_torch([torch.ones(2), {"mask": torch.zeros(1)}])[1]["mask"].tolist()
+[0.0]
+"""
 import torch
 
 from sambaflow.samba.arguments import module

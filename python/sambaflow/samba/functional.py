@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators by their torch names. Each is torch's function over SambaTensors: plain tensors among the arguments become SambaTensors first, so
-that the result is one and tracing sees the call. `samba.add` is `samba.functional.add`."""
+that the result is one and tracing sees the call. `samba.add` is `samba.functional.add`.
+
+>>> relu(torch.tensor([-1.0, 2.0])).tolist()
+[0.0, 2.0]
+
+>>> (view(torch.ones(4), 2, 2).shape, expand(torch.ones(1), 3).tolist(), repeat(torch.ones(1), 2).tolist())
+(torch.Size([2, 2]), [1.0, 1.0, 1.0], [1.0, 1.0])
+"""
 import torch
 import torch.nn.functional as F
 

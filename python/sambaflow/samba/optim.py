@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of torch with what the device adds. Their state lives on the device; `step` of torch still works on the host."""
+"""Optimizers of torch with what the device adds. Their state lives on the device; `step` of torch still works on the host.
+
+>>> model = torch.nn.Linear(3, 2)
+>>> optimizers = [SGD([model.weight], lr=0.1, momentum=0.9, max_grad_norm=1.0), AdamW([model.bias], lr=1e-3)]
+>>> optimizers[0].max_grad_norm
+1.0
+"""
 import torch
 
 

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times what happens on the host: how often, how long. Off unless a program turns it on."""
+"""Times what happens on the host: how often, how long. Off unless a program turns it on.
+
+>>> profiler = Profiler()
+>>> profiler.start()
+>>> with profiler.event("reading"):
+...     pass
+>>> profiler.stop()
+>>> print(profiler.summary().splitlines()[0].split())
+['event', 'count', 'total', 'ms', 'mean', 'ms', 'least', 'ms', 'greatest', 'ms']
+"""
 import contextlib
 import time
 

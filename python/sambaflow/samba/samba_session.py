@@ -1,7 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The session of a program: compiles models, loads a PEF beside the model it was made of, runs its sections.
 
-`samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls."""
+`samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls.
+
+>>> import tempfile
+>>> import sambaflow.samba as samba
+>>> model = samba.from_torch_model_(torch.nn.Linear(3, 2))
+>>> x = samba.ones(4, 3, name="x")
+>>> session = SambaSession()
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pef = session.compile(model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=folder)
+...     outputs = session.trace_graph(model, (x,), pef=pef)
+>>> (y,) = session.run((x,), outputs)
+>>> torch.allclose(y.torch(), torch.nn.functional.linear(x.torch(), model.weight.torch(), model.bias.torch()))
+True
+>>> session.get_section_types() == {"FWD", "BCKWD", "OPT"}
+True
+"""
 import atexit
 import contextlib
 

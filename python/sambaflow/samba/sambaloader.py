@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of any iterable as named SambaTensors, fetched by a thread while the device runs."""
+"""Batches of any iterable as named SambaTensors, fetched by a thread while the device runs.
+
+>>> pairs = [(torch.zeros(4, 2), torch.ones(4)), (torch.ones(4, 2), torch.ones(4))]
+>>> loader = SambaLoader(pairs, names=["x", "y"])
+>>> [(x.sn_name, tuple(x.shape), y.sn_name) for x, y in loader]
+[('x', (4, 2), 'y'), ('x', (4, 2), 'y')]
+>>> len(loader)
+2
+"""
 import queue
 import threading
 

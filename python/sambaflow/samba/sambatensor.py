@@ -4,6 +4,15 @@
 It is a wrapper subclass: torch sees shape, dtype, strides and autograd; the values are another torch tensor, `_held`, or nothing. Outside
 tracing operations run by the library's kernels on what is held (eager.py), in torch's autograd, so that `backward` works as ever. While tracing they
 become nodes. `__torch_function__` offers each torch function whole, and `__torch_dispatch__` what torch breaks into ATen operators.
+
+>>> import numpy
+>>> x = from_torch_tensor(torch.ones(2), name="x")
+>>> to_torch(x)
+tensor([1., 1.])
+>>> from_dlpack(numpy.zeros(2, "float32"), name="y")
+SambaTensor([0., 0.], name='y', shape=(2,), dtype=torch.float32, device=cpu)
+>>> SambaParameter(torch.ones(1), name="w").requires_grad
+True
 """
 import torch
 

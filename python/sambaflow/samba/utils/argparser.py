@@ -2,7 +2,18 @@
 """The command line of an application: commands and options that all share, and the application's own.
 
 A function `add(parser)` adds options for all commands (common_parser_fn), for compile, run and test alone. An own option that has the name of
-a built-in one replaces it."""
+a built-in one replaces it.
+
+>>> args = parse_app_args(["compile", "-b", "64", "--hidden=32"], common_parser_fn=lambda p: p.add_argument("--hidden", type=int))
+>>> (args.command, args.batch_size, args.hidden)
+('compile', 64, 32)
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+...     _ = file.write("command: run\\nnum_iterations: 7\\n")
+...     file.flush()
+...     parse_yaml_to_args(file.name).num_iterations
+7
+"""
 import argparse
 import re
 

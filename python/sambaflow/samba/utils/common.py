@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of an application: what its commands do but for `run`, which is the application's own loop."""
+"""The driver of an application: what its commands do but for `run`, which is the application's own loop.
+
+>>> import tempfile
+>>> import sambaflow.samba as samba
+>>> from sambaflow.samba.utils.argparser import parse_app_args
+>>> model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
+>>> with tempfile.TemporaryDirectory() as folder:
+...     common_app_driver(parse_app_args(["compile", "--inference", f"--output-folder={folder}"]), model, (x,), name="line")[len(folder):]
+... # doctest: +ELLIPSIS
+/.../line/line.pef
+'/line/line.pef'
+"""
 import os
 import tempfile
 

@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a PEF says of itself, and what the program that compiled it said: `<pef>.json` beside it keeps app_dir, config_dict and pef_metadata of
-session.compile. A PEF without it runs all the same."""
+session.compile. A PEF without it runs all the same.
+
+>>> import tempfile
+>>> import torch
+>>> import sambaflow.samba as samba
+>>> model = samba.from_torch_model_(torch.nn.Linear(3, 2))
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pef = samba.session.compile(model, (samba.randn(4, 3, name="x"),), inference=True, output_folder=folder)
+...     get_pefmeta(pef).tensors["x"]["shape"], sorted(get_pefmeta_dict(pef)["tensors"])
+([4, 3], ['bias', 'output_0', 'weight', 'x'])
+"""
 import json
 import os
 from collections.abc import Mapping

@@ -1,5 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions around a session: tracing beside a PEF, measuring, seeds, paths, ranks."""
+"""Functions around a session: tracing beside a PEF, measuring, seeds, paths, ranks.
+
+>>> import tempfile
+>>> import sambaflow.samba as samba
+>>> set_seed(1)
+>>> model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
+>>> optim = samba.optim.SGD(model.parameters(), lr=0.1)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pef = samba.session.compile(model, (x,), optim, output_folder=folder)
+...     outputs = trace_graph(model, (x,), optim, pef=pef)
+>>> init_output_grads(outputs, customized_tensors_dict={"output_0": torch.full((4, 2), 0.5)})
+>>> measured = measure_performance(model, (x,), n_iterations=2)  # doctest: +ELLIPSIS
+latency    ... ms median, ... ms best
+throughput ... samples/s
+>>> measured["batch_size"]
+4
+>>> sections = measure_sections(model, (x,), n_iterations=2)  # doctest: +ELLIPSIS
+section  type        median      best   share
+...
+>>> (get_rank(), get_world_size(), is_main_process(), get_file_dir("/data/x.csv"))
+(0, 1, True, '/data')
+"""
 import os
 import random
 
