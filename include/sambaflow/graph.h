@@ -139,10 +139,21 @@ SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double 
 SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);
 SAMBA_API samba_value samba_functional_conv2d(samba_value input, samba_value weight /* (out, in / groups, kh, kw) */, samba_value bias,
                                               const samba_conv2d_options *options /* no_bias is not looked at */);
+typedef struct samba_conv_transpose2d_options { /* zero means PyTorch's default: stride 1, padding 0, output_padding 0, dilation 1, groups 1 */
+    int64_t stride[2], padding[2], output_padding[2], dilation[2], groups;
+} samba_conv_transpose2d_options;
+/* torch.nn.functional.conv_transpose2d: input (N, C, H, W) or (C, H, W), weight (C, out_channels / groups, kh, kw), bias (out_channels); a
+ * result height (H - 1) * stride - 2 * padding + dilation * (kh - 1) + output_padding + 1, and so the width. */
+SAMBA_API samba_value samba_functional_conv_transpose2d(samba_value input, samba_value weight, samba_value bias,
+                                                        const samba_conv_transpose2d_options *options /* may be NULL */);
 /* Over the last `count` dims, whose sizes are `shape`, as are those of weight and bias. */
 SAMBA_API samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight,
                                                   samba_value bias, double eps);
 SAMBA_API samba_value samba_functional_embedding(samba_value index, samba_value weight);
+
+/* torch.index_add along dim 0, of floating-point values: base (V, D), integer indices 0 .. V-1 of any shape, rows of that shape and (D);
+ * a copy of base to whose row index[i] row i is added, repeated ones too. */
+SAMBA_API samba_value samba_index_add(samba_value base, samba_value index, samba_value rows);
 
 /* ---- functions (torch.nn.functional and tensor operators); operands broadcast and promote as in PyTorch ---------- */
 SAMBA_API samba_value samba_add(samba_value a, samba_value b);
@@ -168,6 +179,15 @@ SAMBA_API samba_value samba_neg(samba_value a);
 SAMBA_API samba_value samba_abs(samba_value a);
 SAMBA_API samba_value samba_exp(samba_value a);
 SAMBA_API samba_value samba_log(samba_value a);
+SAMBA_API samba_value samba_log1p(samba_value a); /* log(1 + a), with all digits near 0 */
+SAMBA_API samba_value samba_expm1(samba_value a); /* exp(a) - 1, with all digits near 0 */
+SAMBA_API samba_value samba_sin(samba_value a);
+SAMBA_API samba_value samba_cos(samba_value a);
+SAMBA_API samba_value samba_floor(samba_value a); /* no gradient; so are round and sign */
+SAMBA_API samba_value samba_round(samba_value a); /* to the nearest integer, halves to even */
+SAMBA_API samba_value samba_sign(samba_value a);  /* -1, 0 or 1; 0 for NaN */
+SAMBA_API samba_value samba_softplus(samba_value a); /* log(1 + exp(a)) without overflow */
+SAMBA_API samba_value samba_detach(samba_value a);   /* a, through which no gradient flows */
 SAMBA_API samba_value samba_sqrt(samba_value a);
 SAMBA_API samba_value samba_rsqrt(samba_value a);
 SAMBA_API samba_value samba_reciprocal(samba_value a);
@@ -204,7 +224,7 @@ SAMBA_API samba_value samba_log_softmax(samba_value a, int dim);
  * of scores. q (..., H, Tq, D), k (..., H, Tk, D), v (..., H, Tk, Dv) of one floating-point dtype, rank 2 (no heads) or more, the
  * leading dims equal; views of a joint projection are read in place. The result is (..., H, Tq, Dv), and lies in memory as (..., Tq, H,
  * Dv), so that what gives it back to a projection, samba_transpose and samba_reshape, costs nothing. A query that may see no key gives
- * 0. The mask gets no gradient. */
+ * 0. A mask that depends on a parameter is differentiated through a matrix of scores made for that. */
 typedef struct samba_attention_options {
     samba_value mask;    /* broadcasts to (..., H, Tq, Tk); bool: true where a query may see a key; floating-point: added to the scores;
                             a zeroed value: none */

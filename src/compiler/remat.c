@@ -87,6 +87,7 @@ static double arithmetic(const samba_node *node)
 {
     switch (node->op) {
     case SAMBA_OP_exp: case SAMBA_OP_log: case SAMBA_OP_tanh: case SAMBA_OP_sigmoid: case SAMBA_OP_erf:
+    case SAMBA_OP_log1p: case SAMBA_OP_expm1: case SAMBA_OP_sin: case SAMBA_OP_cos:
     case SAMBA_OP_gelu: case SAMBA_OP_gelu_grad: case SAMBA_OP_gelu_tanh: case SAMBA_OP_gelu_tanh_grad:
         return TRANSCENDENTAL;
     case SAMBA_OP_pow:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gelu in both of PyTorch's forms: x times the normal distribution function of x, by erf or by its tanh approximation (Hendrycks
- * and Gimpel 2016). Value and gradient are one operator each: out of parts they would take ten, and a transformer spends as
+ * softplus; gelu in both of PyTorch's forms: x times the normal distribution function of x, by erf or by its tanh approximation
+ * (Hendrycks and Gimpel 2016). gelu's value and gradient are one operator each: out of parts they would take ten, and a transformer spends as
  * much time here as in a sixth of its products. The gradient operators take x and the result's gradient. */
 #include "ops/families.h"
 #include <math.h>
@@ -55,3 +55,25 @@ static double gelu_tanh_slope(double x)
 samba_status samba_ref_gelu_tanh(const samba_reference *reference) { return of_one(reference, gelu_tanh); }
 samba_status samba_ref_gelu_tanh_grad(const samba_reference *reference) { return times_gradient(reference, gelu_tanh_slope); }
 samba_status samba_vjp_gelu_tanh(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_gelu_tanh_grad); }
+
+/* ---- softplus: log(1 + e^x) = max(x, 0) + log1p(e^-|x|), which overflows nowhere ---- */
+
+samba_ref samba_expand_softplus(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_ref x = samba_emit_lift(graph, inputs[0]);
+    samba_ref away = samba_emit1(graph, SAMBA_OP_neg, samba_emit1(graph, SAMBA_OP_abs, x));
+    samba_ref rest = samba_emit1(graph, SAMBA_OP_log1p, samba_emit1(graph, SAMBA_OP_exp, away));
+    return samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_relu, x), rest), dtype);
+}
+
+samba_status samba_vjp_softplus(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]);
+    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, x)));
+    return SAMBA_OK;
+}
+
+static double softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
+samba_status samba_ref_softplus(const samba_reference *reference) { return of_one(reference, softplus); }

@@ -166,6 +166,54 @@ static samba_ref part_of(samba_graph *graph, const sizes *s, samba_ref gradients
     return samba_emit_permute(graph, part, (int64_t[]){0, 2, 1, 3});
 }
 
+/* A key or value head for each query head: (B, Hkv, Tk, D) -> (B, H, Tk, D). */
+static samba_ref for_each_query(samba_graph *graph, const sizes *s, samba_ref heads, int64_t depth)
+{
+    if (s->group == 1)
+        return heads;
+    samba_ref apart = samba_emit_reshape(graph, heads, 5, (int64_t[]){s->b, s->hkv, 1, s->tk, depth});
+    apart = samba_emit_expand(graph, apart, 5, (int64_t[]){s->b, s->hkv, s->group, s->tk, depth});
+    return samba_emit_reshape(graph, apart, 4, (int64_t[]){s->b, s->h, s->tk, depth});
+}
+
+/* 0, 1 ... along one dim of the scores, to be broadcast over the other. */
+static samba_ref positions(samba_graph *graph, int64_t count, bool of_queries)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.iota.dtype = SAMBA_INT64;
+    attrs.iota.shape = (samba_dims){.count = 1, .at = {count}};
+    samba_ref line = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+    return of_queries ? samba_emit_reshape(graph, line, 2, (int64_t[]){count, 1}) : line;
+}
+
+/* Who trains the mask (T5's position bias) gets its gradient from a matrix of scores made for it: weights * (dweights - sum(dy * y)).
+ * The mask of most models is made of constants and asks for none. */
+static samba_ref mask_gradient(samba_vjp *vjp, const samba_attrs_attention *attrs, const sizes *s, samba_ref lse)
+{
+    samba_graph *g = vjp->graph;
+    const samba_ref *in = vjp->inputs;
+    samba_ref keys = for_each_query(g, s, in[K], s->d), values = for_each_query(g, s, in[V], s->dv);
+    samba_ref scores = samba_emit_lift(g, samba_emit2(g, SAMBA_OP_matmul, in[Q], samba_emit_transpose(g, keys, 2, 3)));
+    samba_dtype dtype = samba_ref_dtype(g, scores);
+    scores = samba_emit2(g, SAMBA_OP_add, samba_emit_scalar(g, SAMBA_OP_mul, scores, attrs->scale), samba_emit_lift(g, in[MASK]));
+    samba_ref column = samba_emit_reshape(g, lse, 4, (int64_t[]){s->b, s->h, s->tq, 1}); /* -inf: the query sees nothing */
+    samba_ref blind = samba_emit2(g, SAMBA_OP_eq, column, samba_emit_constant(g, -INFINITY, dtype));
+    column = samba_emit3(g, SAMBA_OP_where, blind, samba_emit_constant(g, INFINITY, dtype), column);
+    samba_ref weights = samba_emit1(g, SAMBA_OP_exp, samba_emit2(g, SAMBA_OP_sub, scores, column));
+    if (attrs->causal) {
+        samba_ref seen = samba_emit2(g, SAMBA_OP_le, positions(g, s->tk, false), positions(g, s->tq, true));
+        weights = samba_emit3(g, SAMBA_OP_where, seen, weights, samba_emit_constant(g, 0, dtype));
+    }
+    samba_ref dy = samba_emit_permute(g, vjp->gradient, (int64_t[]){0, 2, 1, 3}), y = samba_emit_permute(g, vjp->output, (int64_t[]){0, 2, 1, 3});
+    samba_ref dweights = samba_emit_lift(g, samba_emit2(g, SAMBA_OP_matmul, dy, samba_emit_transpose(g, values, 2, 3)));
+    if (s->p >= 0)
+        dweights = samba_emit3(g, SAMBA_OP_dropout, dweights, in[s->p], in[s->seed]);
+    samba_ref total = samba_emit2(g, SAMBA_OP_mul, samba_emit_lift(g, dy), samba_emit_lift(g, y));
+    total = samba_emit_reduce(g, SAMBA_OP_sum, total, 1, (int64_t[]){3});
+    return samba_emit2(g, SAMBA_OP_mul, weights, samba_emit2(g, SAMBA_OP_sub, dweights, total));
+}
+
 /* The log-sum-exp belongs to the phase of the attention: there one stage computes both. */
 samba_status samba_vjp_attention(samba_vjp *vjp)
 {
@@ -177,16 +225,14 @@ samba_status samba_vjp_attention(samba_vjp *vjp)
     attrs.attention = node.attrs->attention;
     sizes s = sizes_of(&attrs.attention, samba_node_at(graph, vjp->inputs[Q])->shape, samba_node_at(graph, vjp->inputs[K])->shape,
                        samba_node_at(graph, vjp->inputs[V])->shape);
-    if (s.mask >= 0 && vjp->needed[MASK])
-        return samba_fail(graph->context, SAMBA_ERROR_UNSUPPORTED,
-                          "attention: the mask depends on a parameter, and gradients of a mask are not supported; compose this "
-                          "attention of samba_matmul, samba_softmax and samba_matmul");
     samba_ref inputs[MOST];
     memcpy(inputs, vjp->inputs, (size_t)s.rest * sizeof *inputs);
     samba_phase phase = graph->phase;
     graph->phase = (samba_phase)node.phase;
     samba_ref lse = samba_emit(graph, SAMBA_OP_attention_lse, s.rest, inputs, &attrs);
     graph->phase = phase;
+    if (s.mask >= 0 && vjp->needed[MASK])
+        samba_vjp_deliver(vjp, MASK, mask_gradient(vjp, &attrs.attention, &s, lse));
     inputs[s.rest] = vjp->output;
     inputs[s.rest + 1] = lse;
     inputs[s.rest + 2] = vjp->gradient;

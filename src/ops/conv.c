@@ -150,6 +150,25 @@ samba_status samba_vjp_conv2d(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
+/* As a layer of its own conv2d_input_grad is a transposed convolution; what it does with dy is linear, and conv2d leads back. */
+samba_status samba_vjp_conv2d_input_grad(samba_vjp *vjp)
+{
+    samba_node w = *samba_node_at(vjp->graph, vjp->inputs[0]);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.conv2d = vjp->node->attrs->conv2d;
+    attrs.conv2d.shape = (samba_dims){0};
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)w.dtype);
+    if (vjp->needed[1])
+        samba_vjp_deliver(vjp, 1, samba_emit(vjp->graph, SAMBA_OP_conv2d, 2, (samba_ref[]){g, vjp->inputs[0]}, &attrs));
+    if (vjp->needed[0]) {
+        attrs.conv2d.shape.count = 4;
+        memcpy(attrs.conv2d.shape.at, w.shape, 4 * sizeof w.shape[0]);
+        samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, SAMBA_OP_conv2d_weight_grad, 2, (samba_ref[]){g, vjp->inputs[1]}, &attrs));
+    }
+    return SAMBA_OK;
+}
+
 /* ---- reference ---- */
 
 typedef struct problem { /* the operator's sizes, the same for all three */

@@ -46,6 +46,8 @@ samba_status samba_infer_same(samba_infer *infer)
     return samba_infer_set_like(infer, 0);
 }
 
+samba_status samba_infer_same_any(samba_infer *infer) { return samba_infer_set_like(infer, 0); }
+
 samba_status samba_infer_floating(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
@@ -147,6 +149,34 @@ samba_status samba_vjp_exp(samba_vjp *vjp)
 samba_status samba_vjp_log(samba_vjp *vjp)
 {
     samba_vjp_deliver(vjp, 0, divide(vjp, vjp->gradient, vjp->inputs[0]));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_log1p(samba_vjp *vjp)
+{
+    samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
+    samba_vjp_deliver(vjp, 0, divide(vjp, g, samba_emit_scalar(vjp->graph, SAMBA_OP_add, x, 1)));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_expm1(samba_vjp *vjp)
+{
+    samba_ref g = gradient_of(vjp), y = output_of(vjp);
+    samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit_scalar(vjp->graph, SAMBA_OP_add, y, 1)));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_sin(samba_vjp *vjp)
+{
+    samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
+    samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit1(vjp->graph, SAMBA_OP_cos, x)));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_cos(samba_vjp *vjp)
+{
+    samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
+    samba_vjp_deliver(vjp, 0, mul(vjp, g, neg(vjp, samba_emit1(vjp->graph, SAMBA_OP_sin, x))));
     return SAMBA_OK;
 }
 

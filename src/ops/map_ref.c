@@ -56,6 +56,10 @@ samba_status samba_ref_sign(const samba_reference *reference) { return unary(ref
 
 samba_status samba_ref_exp(const samba_reference *reference) { return unary(reference, exp, NULL); }
 samba_status samba_ref_log(const samba_reference *reference) { return unary(reference, log, NULL); }
+samba_status samba_ref_log1p(const samba_reference *reference) { return unary(reference, log1p, NULL); }
+samba_status samba_ref_expm1(const samba_reference *reference) { return unary(reference, expm1, NULL); }
+samba_status samba_ref_sin(const samba_reference *reference) { return unary(reference, sin, NULL); }
+samba_status samba_ref_cos(const samba_reference *reference) { return unary(reference, cos, NULL); }
 samba_status samba_ref_sqrt(const samba_reference *reference) { return unary(reference, sqrt, NULL); }
 samba_status samba_ref_tanh(const samba_reference *reference) { return unary(reference, tanh, NULL); }
 samba_status samba_ref_erf(const samba_reference *reference) { return unary(reference, erf, NULL); }
@@ -72,6 +76,10 @@ samba_status samba_ref_sigmoid(const samba_reference *reference) { return unary(
 static double relu_real(double a) { return a <= 0 ? 0 : a; } /* keeps NaN */
 static int64_t relu_int(int64_t a) { return a < 0 ? 0 : a; }
 samba_status samba_ref_relu(const samba_reference *reference) { return unary(reference, relu_real, relu_int); }
+
+static int64_t whole_int(int64_t a) { return a; }
+samba_status samba_ref_floor(const samba_reference *reference) { return unary(reference, floor, whole_int); }
+samba_status samba_ref_round(const samba_reference *reference) { return unary(reference, nearbyint, whole_int); }
 
 static int64_t not_int(int64_t a) { return a == 0; }
 samba_status samba_ref_logical_not(const samba_reference *reference) { return unary(reference, NULL, not_int); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax, log_softmax, layer_norm and dropout. They stay whole for people and for gradients, and expand to core operators
+ * softmax, log_softmax, layer_norm, dropout and detach. They stay whole for people and for gradients, and expand to core operators
  * when compiled. 16-bit floats are computed in float32 and rounded once, at the end.
  *
  * The gradient of a layer_norm needs its mean and deviation again. It emits them through `normalize` as the expansion does:
@@ -269,5 +269,20 @@ samba_status samba_ref_dropout(const samba_reference *reference)
         bool kept = samba_philox_uniform(seed, (uint64_t)i) >= (float)p;
         samba_array_set_double(reference->output, i, kept ? samba_array_double(x, i) / (1 - p) : 0);
     }
+    return SAMBA_OK;
+}
+
+/* ---- detach(x): x for the forward pass, a constant for the backward ---- */
+
+samba_ref samba_expand_detach(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    (void)graph, (void)node;
+    return inputs[0];
+}
+
+samba_status samba_ref_detach(const samba_reference *reference)
+{
+    const samba_array *x = &reference->inputs[0];
+    memcpy(reference->output->data, x->data, (size_t)x->numel * samba_dtype_table[x->dtype].size);
     return SAMBA_OK;
 }

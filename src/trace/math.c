@@ -144,6 +144,24 @@ samba_value samba_exp(samba_value a) { return unary_floating(SAMBA_OP_exp, a); }
 
 samba_value samba_log(samba_value a) { return unary_floating(SAMBA_OP_log, a); }
 
+samba_value samba_log1p(samba_value a) { return unary_floating(SAMBA_OP_log1p, a); }
+
+samba_value samba_expm1(samba_value a) { return unary_floating(SAMBA_OP_expm1, a); }
+
+samba_value samba_sin(samba_value a) { return unary_floating(SAMBA_OP_sin, a); }
+
+samba_value samba_cos(samba_value a) { return unary_floating(SAMBA_OP_cos, a); }
+
+samba_value samba_floor(samba_value a) { return unary(SAMBA_OP_floor, a); }
+
+samba_value samba_round(samba_value a) { return unary(SAMBA_OP_round, a); }
+
+samba_value samba_sign(samba_value a) { return unary(SAMBA_OP_sign, a); }
+
+samba_value samba_softplus(samba_value a) /* of integers an error, as in PyTorch */ { return unary(SAMBA_OP_softplus, a); }
+
+samba_value samba_detach(samba_value a) { return unary(SAMBA_OP_detach, a); }
+
 samba_value samba_sqrt(samba_value a) { return unary_floating(SAMBA_OP_sqrt, a); }
 
 samba_value samba_rsqrt(samba_value a) { return unary_floating(SAMBA_OP_rsqrt, a); }

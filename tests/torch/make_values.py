@@ -101,6 +101,8 @@ for name, a, b in [("matrices", (2, 3), (3, 4)), ("batch by weight", (2, 3, 4), 
     case("nn", "matmul", name, NONE, [Input(a, 4), Input(b, 5)], torch.matmul)
 case("nn", "gelu", "erf", NONE, [Input((3, 4), 6)], F.gelu)
 case("nn", "gelu_tanh", "tanh", NONE, [Input((3, 4), 6)], lambda x: F.gelu(x, approximate="tanh"))
+for op, function in [("log1p", torch.log1p), ("expm1", torch.expm1), ("sin", torch.sin), ("cos", torch.cos), ("softplus", F.softplus)]:
+    case("nn", op, "plain", NONE, [Input((3, 4), 4)], function)
 for op, function in [("softmax", torch.softmax), ("log_softmax", torch.log_softmax)]:
     for dim in range(3):
         case("nn", op, "dim %d" % dim, "{.axis = {.dim = %d}}" % dim, [Input((2, 3, 4), 7)], lambda x, f=function, d=dim: f(x, d))

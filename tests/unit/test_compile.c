@@ -61,7 +61,10 @@ static void elementwise(samba_graph *g, const void *o)
     y = samba_div(y, samba_sqrt(samba_add_scalar(samba_mul(x, x), 1)));
     y = samba_maximum(samba_minimum(y, samba_mul_scalar(b, 3)), samba_neg(samba_relu(s)));
     y = samba_where(samba_gt(x, b), y, samba_erf(x));
-    samba_output(g, "y", y);
+    samba_value z = samba_add(samba_sin(samba_log1p(samba_mul(y, y))), samba_mul(samba_cos(y), samba_expm1(samba_mul_scalar(y, 0.25))));
+    z = samba_add(samba_mul(samba_detach(y), samba_softplus(z)), samba_mul(samba_floor(z), samba_round(samba_mul_scalar(y, 3))));
+    samba_output(g, "y", y), samba_output(g, "z", z);
+    y = samba_add(y, samba_mul_scalar(z, 0.125));
     lose(g, samba_add(samba_gelu(y), samba_gelu_tanh(samba_rsqrt(samba_add_scalar(samba_pow_scalar(y, 2), 0.5)))));
 }
 static void float64_chain(samba_graph *g, const void *o)
@@ -171,6 +174,16 @@ static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(con
 static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true}}); }
 static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false}}); }
 static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false}}); }
+static void conv_transposed(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value w = param(g, "w", SAMBA_FLOAT32, 4, SHAPE(4, 3, 3, 2)), b = param(g, "b", SAMBA_FLOAT32, 1, SHAPE(6));
+    samba_conv_transpose2d_options options = {{2, 3}, {1, 0}, {1, 2}, {1, 1}, 2};
+    samba_value y = samba_functional_conv_transpose2d(samba_relu(samba_conv2d(in(g, "x"), "c", 4, SHAPE(1, 1), NULL)), w, b, &options);
+    samba_output(g, "y", y);
+    y = samba_functional_conv_transpose2d(y, param(g, "v", SAMBA_FLOAT32, 4, SHAPE(6, 2, 1, 1)), (samba_value){NULL, 0}, NULL);
+    lose(g, samba_mul(y, y));
+}
 static void pools(samba_graph *g, const void *o)
 {
     (void)o;
@@ -268,6 +281,20 @@ static void attention(samba_graph *g, const void *o)
     samba_output(g, "y", y);
     lose(g, samba_linear(y, "proj", 16));
 }
+static void trained_mask(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value qkv = samba_linear(in(g, "x"), "qkv", 32), head[3];
+    for (int i = 0; i < 3; i++) /* four heads of queries, two of keys and values */
+        head[i] = samba_permute(samba_reshape(samba_slice(qkv, -1, i ? 8 + 8 * i : 0, i ? 16 + 8 * i : 16, 1), 4, SHAPE(2, 6, i ? 2 : 4, 4)),
+                                DIMS(0, 2, 1, 3));
+    samba_attention_options options = samba_attention_defaults();
+    options.mask = param(g, "bias", SAMBA_FLOAT32, 3, SHAPE(4, 6, 6));
+    options.enable_gqa = options.is_causal = true;
+    samba_value y = samba_scaled_dot_product_attention(head[0], head[1], head[2], &options);
+    samba_output(g, "y", y);
+    lose(g, y);
+}
 static void integers(samba_graph *g, const void *o)
 {
     (void)o;
@@ -319,6 +346,7 @@ static const model_case cases[] = {
     {"conv_dilated", conv_dilated, {{"x", F32, 4, {2, 3, 15, 14}, 0}}, false, 0},
     {"conv_grouped", conv_grouped, {{"x", F32, 4, {2, 3, 9, 9}, 0}}, false, 0},
     {"conv_depthwise", conv_depthwise, {{"x", F32, 4, {2, 3, 9, 9}, 0}}, false, 0},
+    {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}, false, 0},
     {"pools", pools, {{"x", F32, 4, {2, 3, 10, 11}, 0}}, false, 0},
     {"lenet", lenet, {{"image", F32, 4, {8, 1, 28, 28}, 0}, {"label", SAMBA_INT64, 1, {8}, 10}}, false, 0},
     {"resffn", resffn, {{"image", F32, 2, {32, 784}, 0}, {"label", SAMBA_INT64, 1, {32}, 10}}, false, 0},
@@ -326,6 +354,7 @@ static const model_case cases[] = {
     {"embedded", embedded, {{"token", SAMBA_INT64, 2, {3, 8}, 29}}, false, 0},
     {"tied", tied, {{"token", SAMBA_INT64, 2, {3, 8}, 29}, {"next", SAMBA_INT32, 2, {3, 8}, 29}}, false, 0},
     {"attention", attention, {{"x", F32, 3, {2, 6, 10}, 0}}, false, 0},
+    {"trained_mask", trained_mask, {{"x", F32, 3, {2, 6, 10}, 0}}, false, 0},
     {"integers", integers, {{"a", SAMBA_INT16, 2, {6, 9}, 300}, {"b", SAMBA_UINT8, 2, {6, 9}, 20}}, true, 0},
     {"nothing", nothing, {{"x", F32, 2, {0, 5}, 0}}, false, 0},
     {"ones", ones, {{"x", F32, 2, {1, 1}, 0}}, false, 0},

@@ -237,10 +237,10 @@ static void test_gradient_of_gradient(void **state)
     samba_graph *graph;
     assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
     assert_int_equal(samba_graph_new(context, "second", &graph), SAMBA_OK);
-    samba_node node = {.op = SAMBA_OP_conv2d_input_grad};
+    samba_node node = {.op = SAMBA_OP_conv2d_weight_grad};
     samba_vjp vjp = {.graph = graph, .node = &node};
     assert_int_equal(samba_ops[node.op].vjp(&vjp), SAMBA_ERROR_UNSUPPORTED);
-    assert_non_null(strstr(samba_error_message(context), "conv2d_input_grad"));
+    assert_non_null(strstr(samba_error_message(context), "conv2d_weight_grad"));
     samba_graph_free(graph);
     samba_context_free(context);
 }

@@ -87,6 +87,33 @@ static void what_is_left_out(void **state)
     samba_graph_free(g);
 }
 
+static void transposed_convolutions(void **state)
+{
+    (void)state;
+    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 3, SHAPE(4, 6, 8));
+    samba_conv_transpose2d_options o = {{2, 3}, {1, 2}, {1, 0}, {1, 2}, 2};
+    samba_value y = samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(4, 3, 3, 2), zeros),
+                                                      parameter(g, "b", 1, SHAPE(6), zeros), &o);
+    const int64_t expected[3] = {6, 5 * 2 - 2 + 2 + 1 + 1, 7 * 3 - 4 + 2 + 1};
+    assert_int_equal(samba_value_rank(y), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(samba_value_size(y, i), expected[i]);
+    need(samba_graph_status(g));
+    samba_graph_free(g);
+}
+
+static void rows_are_added(void **state)
+{
+    (void)state;
+    samba_graph *g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
+    samba_value base = parameter(g, "base", 2, SHAPE(5, 4), zeros), rows = parameter(g, "rows", 3, SHAPE(2, 3, 4), zeros);
+    samba_value y = samba_index_add(base, samba_input(g, "x"), rows);
+    need(samba_graph_status(g));
+    assert_int_equal(samba_value_rank(y), 2);
+    assert_int_equal(samba_value_size(y, 0), 5);
+    samba_graph_free(g);
+}
+
 static void refuse_graph(samba_graph *g, samba_status status, const char *part)
 {
     refuse(samba_graph_status(g), status, part);
@@ -105,6 +132,24 @@ static void wrong_shapes(void **state)
     g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
     samba_functional_conv2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(3, 2, 3, 3), zeros), parameter(g, "b", 1, SHAPE(4), zeros), NULL);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (out_channels)");
+    g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
+    samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), none, NULL);
+    refuse_graph(g, SAMBA_ERROR_SHAPE, "conv_transpose2d: expected (N, C, H, W)");
+    static const samba_conv_transpose2d_options wrong[] = {
+        {.stride = {-1, 1}}, {.dilation = {1, -1}}, {.groups = -1},         {.padding = {1, 99}},
+        {.padding = {-1, 0}}, {.output_padding = {1, 0}}, {.stride = {INT64_MAX, 1}}, {.output_padding = {0, -1}, .stride = {2, 2}},
+    };
+    for (int i = 0; i < 8; i++) {
+        g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
+        samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros), none, &wrong[i]);
+        refuse_graph(g, SAMBA_ERROR_ARGUMENT, "conv_transpose2d: expected stride, dilation and groups of 1 or more");
+    }
+    g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
+    samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros), parameter(g, "b", 1, SHAPE(4), zeros), NULL);
+    refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (out_channels)");
+    g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
+    samba_index_add(parameter(g, "base", 2, SHAPE(5, 4), zeros), samba_input(g, "x"), parameter(g, "rows", 2, SHAPE(6, 4), zeros));
+    refuse_graph(g, SAMBA_ERROR_SHAPE, "index_add");
     g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
     samba_functional_layer_norm(samba_input(g, "x"), 1, SHAPE(4), none, none, 1e-5);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "layer_norm: expected an input whose last dims are");
@@ -332,7 +377,7 @@ static void refused_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_functions), cmocka_unit_test(what_is_left_out), cmocka_unit_test(wrong_shapes),
+        cmocka_unit_test(layers_are_functions), cmocka_unit_test(what_is_left_out), cmocka_unit_test(transposed_convolutions), cmocka_unit_test(rows_are_added), cmocka_unit_test(wrong_shapes),
         cmocka_unit_test(tensors_in_the_graph), cmocka_unit_test(bad_constants),    cmocka_unit_test(buffers_change),
         cmocka_unit_test(bad_buffers),          cmocka_unit_test(copies_have_what_is_needed), cmocka_unit_test(refused_allocations),
     };

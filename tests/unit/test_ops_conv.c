@@ -55,6 +55,13 @@ static void random_shapes(void **state)
         conv[1] = RANDOM(groups * pick(&random, 1, 2), conv[0].shape[1] / groups, kernel, kernel);
         gradient_check(SAMBA_OP_conv2d, &attrs, 2, conv, seed + (uint64_t)round);
 
+        /* the transposed convolution from a y to an x: any size between those that give this y */
+        operand transposed[2] = {conv[1], RANDOM(conv[0].shape[0], conv[1].shape[0], 0, 0)};
+        attrs.conv2d.shape = (samba_dims){4, {conv[0].shape[0], conv[0].shape[1], size, size + 1}};
+        for (int axis = 0; axis < 2; axis++)
+            transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / attrs.conv2d.stride.at[axis] + 1;
+        gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed + (uint64_t)round);
+
         attrs = pool_attrs(kernel + 1, pick(&random, 1, 3), pick(&random, 0, (kernel + 1) / 2), 1, pick(&random, 0, 1) == 1);
         attrs.pool2d.count_include_pad = pick(&random, 0, 1);
         operand pool = RANDOM(1, 2, kernel + pick(&random, 1, 4), kernel + pick(&random, 1, 4));

@@ -27,12 +27,25 @@ static void test_unary_reals(void **state)
     expect_unary(SAMBA_OP_abs, edges, F32, VALUES(INFINITY, 1.5, 0, 0.25, INFINITY, NAN), 0);
     expect_unary(SAMBA_OP_sign, edges, F32, VALUES(-1, -1, 0, 1, 1, 0), 0);
     expect_unary(SAMBA_OP_relu, edges, F32, VALUES(0, 0, 0, 0.25, INFINITY, NAN), 0);
+    expect_unary(SAMBA_OP_floor, edges, F32, VALUES(-INFINITY, -2, 0, 0, INFINITY, NAN), 0);
+    expect_unary(SAMBA_OP_round, edges, F32, VALUES(-INFINITY, -2, 0, 0, INFINITY, NAN), 0);
+    expect_unary(SAMBA_OP_round, given(F32, SHAPE(4), VALUES(0.5, 1.5, 2.5, -0.7)), F32, VALUES(0, 2, 2, -1), 0);
+    expect_unary(SAMBA_OP_detach, edges, F32, VALUES(-INFINITY, -1.5, 0, 0.25, INFINITY, NAN), 0);
     expect_unary(SAMBA_OP_reciprocal, edges, F32, VALUES(0, (float)(-1 / 1.5), -INFINITY, 4, 0, NAN), 0);
 
     operand points = given(F64, SHAPE(2, 3), VALUES(-1, 0, 1, 4, INFINITY, NAN));
     double e = 2.718281828459045;
     expect_unary(SAMBA_OP_exp, points, F64, VALUES(1 / e, 1, e, 54.598150033144236, INFINITY, NAN), TIGHT);
     expect_unary(SAMBA_OP_log, points, F64, VALUES(NAN, -INFINITY, 0, 1.3862943611198906, INFINITY, NAN), TIGHT);
+    expect_unary(SAMBA_OP_log1p, points, F64, VALUES(-INFINITY, 0, 0.6931471805599453, 1.6094379124341003, INFINITY, NAN), TIGHT);
+    expect_unary(SAMBA_OP_log1p, given(F64, SHAPE(1), VALUES(1e-20)), F64, VALUES(1e-20), TIGHT);
+    expect_unary(SAMBA_OP_expm1, points, F64, VALUES(1 / e - 1, 0, e - 1, 53.598150033144236, INFINITY, NAN), TIGHT);
+    expect_unary(SAMBA_OP_expm1, given(F64, SHAPE(1), VALUES(1e-20)), F64, VALUES(1e-20), TIGHT);
+    expect_unary(SAMBA_OP_sin, points, F64, VALUES(-0.8414709848078965, 0, 0.8414709848078965, -0.7568024953079282, NAN, NAN), TIGHT);
+    expect_unary(SAMBA_OP_cos, points, F64, VALUES(0.5403023058681398, 1, 0.5403023058681398, -0.6536436208636119, NAN, NAN), TIGHT);
+    expect_unary(SAMBA_OP_softplus, points, F64,
+                 VALUES(0.31326168751822286, 0.6931471805599453, 1.3132616875182228, 4.0181499279178094, INFINITY, NAN), TIGHT);
+    expect_unary(SAMBA_OP_softplus, given(F64, SHAPE(2), VALUES(-40, 1000)), F64, VALUES(4.248354255291589e-18, 1000), TIGHT);
     expect_unary(SAMBA_OP_sqrt, points, F64, VALUES(NAN, 0, 1, 2, INFINITY, NAN), TIGHT);
     expect_unary(SAMBA_OP_rsqrt, points, F64, VALUES(NAN, INFINITY, 1, 0.5, 0, NAN), TIGHT);
     expect_unary(SAMBA_OP_tanh, points, F64, VALUES(-0.7615941559557649, 0, 0.7615941559557649, 0.999329299739067, 1, NAN),
@@ -68,6 +81,10 @@ static void test_unary_integers(void **state)
     expect_unary(SAMBA_OP_abs, small, SAMBA_INT8, VALUES(-128, 1, 0, 127), 0);
     expect_unary(SAMBA_OP_sign, small, SAMBA_INT8, VALUES(-1, -1, 0, 1), 0);
     expect_unary(SAMBA_OP_relu, small, SAMBA_INT8, VALUES(0, 0, 0, 127), 0);
+    expect_unary(SAMBA_OP_floor, small, SAMBA_INT8, VALUES(-128, -1, 0, 127), 0);
+    expect_unary(SAMBA_OP_round, small, SAMBA_INT8, VALUES(-128, -1, 0, 127), 0);
+    expect_unary(SAMBA_OP_detach, small, SAMBA_INT8, VALUES(-128, -1, 0, 127), 0);
+    expect_unary(SAMBA_OP_detach, given(SAMBA_BOOL, SHAPE(2), VALUES(0, 1)), SAMBA_BOOL, VALUES(0, 1), 0);
     expect_unary(SAMBA_OP_neg, given(SAMBA_UINT8, SHAPE(2), VALUES(1, 0)), SAMBA_UINT8, VALUES(255, 0), 0);
     expect_unary(SAMBA_OP_neg, given(SAMBA_INT64, SCALAR, VALUES(-0x1p63)), SAMBA_INT64, VALUES(-0x1p63), 0);
     expect_unary(SAMBA_OP_sign, given(SAMBA_BOOL, SHAPE(2), VALUES(0, 1)), SAMBA_BOOL, VALUES(0, 1), 0);
@@ -204,11 +221,12 @@ static void test_refusals(void **state)
     assert_int_equal(status_of(SAMBA_OP_sub, truth, truth), SAMBA_ERROR_DTYPE);
     assert_int_equal(status_of(SAMBA_OP_pow, truth, truth), SAMBA_ERROR_DTYPE);
     assert_int_equal(status_of(SAMBA_OP_logical_not, real, real), SAMBA_ERROR_DTYPE);
-    static const samba_op not_bool[] = {SAMBA_OP_neg, SAMBA_OP_abs, SAMBA_OP_relu};
+    static const samba_op not_bool[] = {SAMBA_OP_neg, SAMBA_OP_abs, SAMBA_OP_relu, SAMBA_OP_floor, SAMBA_OP_round};
     for (int i = 0; i < SAMBA_COUNT(not_bool); i++)
         assert_int_equal(status_of(not_bool[i], truth, truth), SAMBA_ERROR_DTYPE);
     static const samba_op floating[] = {SAMBA_OP_exp,  SAMBA_OP_log,     SAMBA_OP_sqrt, SAMBA_OP_rsqrt, SAMBA_OP_reciprocal,
-                                        SAMBA_OP_tanh, SAMBA_OP_sigmoid, SAMBA_OP_erf,  SAMBA_OP_gelu,  SAMBA_OP_gelu_tanh};
+                                        SAMBA_OP_tanh, SAMBA_OP_sigmoid, SAMBA_OP_erf,  SAMBA_OP_gelu,  SAMBA_OP_gelu_tanh,
+                                        SAMBA_OP_sin,  SAMBA_OP_cos,     SAMBA_OP_log1p, SAMBA_OP_expm1, SAMBA_OP_softplus};
     for (int i = 0; i < SAMBA_COUNT(floating); i++)
         assert_int_equal(status_of(floating[i], integer, integer), SAMBA_ERROR_DTYPE);
     operand operands[3] = {real, real, real};
@@ -235,6 +253,8 @@ static void test_unary_gradients(void **state)
         {SAMBA_OP_log, 0.5, 3},          {SAMBA_OP_sqrt, 0.5, 3}, {SAMBA_OP_rsqrt, 0.5, 3},  {SAMBA_OP_reciprocal, 0.5, 3},
         {SAMBA_OP_reciprocal, -3, -0.5}, {SAMBA_OP_tanh, -2, 2},  {SAMBA_OP_sigmoid, -3, 3}, {SAMBA_OP_relu, 0.1, 2},
         {SAMBA_OP_relu, -2, -0.1},       {SAMBA_OP_erf, -2, 2},   {SAMBA_OP_gelu, -3, 3},    {SAMBA_OP_gelu_tanh, -3, 3},
+        {SAMBA_OP_log1p, -0.5, 2},       {SAMBA_OP_expm1, -2, 2}, {SAMBA_OP_sin, -4, 4},     {SAMBA_OP_cos, -4, 4},
+        {SAMBA_OP_softplus, -3, 3},
     };
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         operand a = drawn(SHAPE(2, 3), rows[i].low, rows[i].high);

@@ -78,6 +78,10 @@ static double approximate(int op, double x, double y)
     switch (op) {
     case SAMBA_TILE_exp: return exp(x);
     case SAMBA_TILE_log: return log(x);
+    case SAMBA_TILE_log1p: return log1p(x);
+    case SAMBA_TILE_expm1: return expm1(x);
+    case SAMBA_TILE_sin: return sin(x);
+    case SAMBA_TILE_cos: return cos(x);
     case SAMBA_TILE_tanh: return tanh(x);
     case SAMBA_TILE_sigmoid: return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
     case SAMBA_TILE_erf: return erf(x);
@@ -104,7 +108,8 @@ static bool gelu_of(int op, double x, double y, double *exact)
 static bool is_approximate(int op, int class_)
 {
     static const samba_tile ops[] = {SAMBA_TILE_exp,     SAMBA_TILE_log, SAMBA_TILE_tanh,
-                                     SAMBA_TILE_sigmoid, SAMBA_TILE_erf, SAMBA_TILE_pow};
+                                     SAMBA_TILE_sigmoid, SAMBA_TILE_erf, SAMBA_TILE_pow,
+                                     SAMBA_TILE_log1p,   SAMBA_TILE_expm1, SAMBA_TILE_sin, SAMBA_TILE_cos};
     bool found = false;
     for (int i = 0; i < SAMBA_COUNT(ops); i++)
         found |= op == (int)ops[i];
@@ -122,11 +127,13 @@ static int64_t power(int64_t x, int64_t y)
     return (int64_t)result;
 }
 
-#define FLOAT_OPS(type, root, absolute)                                                                                      \
+#define FLOAT_OPS(type, root, absolute, below, nearest)                                                                                      \
     switch (op) {                                                                                                            \
     case SAMBA_TILE_neg: return -x;                                                                                          \
     case SAMBA_TILE_abs: return absolute(x);                                                                                 \
     case SAMBA_TILE_sign: return (type)(x > 0 ? 1 : x < 0 ? -1 : 0);                                                         \
+    case SAMBA_TILE_floor: return below(x);                                                                                  \
+    case SAMBA_TILE_round: return nearest(x);                                                                                \
     case SAMBA_TILE_sqrt: return root(x);                                                                                    \
     case SAMBA_TILE_rsqrt: return 1 / root(x);                                                                               \
     case SAMBA_TILE_reciprocal: return 1 / x;                                                                                \
@@ -146,9 +153,9 @@ static float exact_f32(int op, float x, float y)
         return samba_bfloat16_to_float(samba_float_to_bfloat16(x));
     if (op == SAMBA_TILE_round_float16)
         return samba_float16_to_float(samba_float_to_float16(x));
-    FLOAT_OPS(float, sqrtf, fabsf)
+    FLOAT_OPS(float, sqrtf, fabsf, floorf, nearbyintf)
 }
-static double exact_f64(int op, double x, double y) { FLOAT_OPS(double, sqrt, fabs) }
+static double exact_f64(int op, double x, double y) { FLOAT_OPS(double, sqrt, fabs, floor, nearbyint) }
 
 static int64_t exact_i64(int op, int64_t x, int64_t y)
 {
@@ -157,6 +164,7 @@ static int64_t exact_i64(int op, int64_t x, int64_t y)
     case SAMBA_TILE_neg: return (int64_t)-u;
     case SAMBA_TILE_abs: return x < 0 ? (int64_t)-u : x;
     case SAMBA_TILE_sign: return x > 0 ? 1 : x < 0 ? -1 : 0;
+    case SAMBA_TILE_floor: case SAMBA_TILE_round: return x;
     case SAMBA_TILE_relu: return x < 0 ? 0 : x;
     case SAMBA_TILE_logical_not: return x == 0;
     case SAMBA_TILE_add: return (int64_t)(u + v);

@@ -63,6 +63,12 @@ static double gelu_tanh(double x)
 static const function functions[] = {
     {"exp", SAMBA_TILE_exp, exp, 4, true, false},
     {"log", SAMBA_TILE_log, log, 4, true, false},
+    {"log1p", SAMBA_TILE_log1p, log1p, 4, true, false},
+    {"expm1", SAMBA_TILE_expm1, expm1, 4, true, false},
+    {"sin", SAMBA_TILE_sin, sin, 4, false, false},
+    {"cos", SAMBA_TILE_cos, cos, 4, false, false},
+    {"floor", SAMBA_TILE_floor, floor, 0, true, false},
+    {"round", SAMBA_TILE_round, nearbyint, 0, true, false},
     {"tanh", SAMBA_TILE_tanh, tanh, 4, true, false},
     {"sigmoid", SAMBA_TILE_sigmoid, sigmoid, 4, true, false},
     {"erf", SAMBA_TILE_erf, erf, 4, true, false},

@@ -113,6 +113,20 @@ UNARY(exp, f32, float, float, vector_exp(x))
 UNARY(exp, f64, double, double, exp(x))
 UNARY(log, f32, float, float, vector_log(x))
 UNARY(log, f64, double, double, log(x))
+UNARY(log1p, f32, float, float, vector_log1p(x))
+UNARY(log1p, f64, double, double, log1p(x))
+UNARY(expm1, f32, float, float, vector_expm1_wide(x))
+UNARY(expm1, f64, double, double, expm1(x))
+UNARY(sin, f32, float, float, sinf(x))
+UNARY(sin, f64, double, double, sin(x))
+UNARY(cos, f32, float, float, cosf(x))
+UNARY(cos, f64, double, double, cos(x))
+UNARY(floor, f32, float, float, floorf(x))
+UNARY(floor, f64, double, double, floor(x))
+UNARY(floor, i64, int64_t, int64_t, x)
+UNARY(round, f32, float, float, nearbyintf(x))
+UNARY(round, f64, double, double, nearbyint(x))
+UNARY(round, i64, int64_t, int64_t, x)
 UNARY(tanh, f32, float, float, vector_tanh(x))
 UNARY(tanh, f64, double, double, tanh(x))
 UNARY(sigmoid, f32, float, float, vector_sigmoid(x))
@@ -174,6 +188,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .isa = SAMBA_ISA_NUMBER,
     .map = {ALL(neg), ALL(abs), ALL(sign), ALL(relu), ALL(logical_not), ALL(not_zero),
             FLOATS(exp), FLOATS(log), FLOATS(sqrt), FLOATS(rsqrt), FLOATS(reciprocal), FLOATS(tanh), FLOATS(sigmoid), FLOATS(erf),
+            FLOATS(log1p), FLOATS(expm1), FLOATS(sin), FLOATS(cos), ALL(floor), ALL(round),
             FLOATS(gelu), FLOATS(gelu_grad), FLOATS(gelu_tanh), FLOATS(gelu_tanh_grad),
             ALL(add), ALL(sub), ALL(mul), FLOATS(div), ALL(pow), ALL(maximum), ALL(minimum),
             ALL(eq), ALL(ne), ALL(lt), ALL(le), ALL(gt), ALL(ge), ALL(where),

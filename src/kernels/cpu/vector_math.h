@@ -5,7 +5,7 @@
  * for erf (test_ulp.c holds them to 4); NaN, infinities, signed zeros and subnormal numbers come out as in C. The polynomials are minimax fits of these
  * functions.
  *
- * double, and pow: on x86-64 glibc's libmvec (up to 4 units) through the SIMD prototypes below, elsewhere libm. */
+ * double, and pow, sin and cos: on x86-64 glibc's libmvec (up to 4 units) through the SIMD prototypes below, elsewhere libm. */
 #ifndef SAMBA_CPU_VECTOR_MATH_H
 #define SAMBA_CPU_VECTOR_MATH_H
 
@@ -22,6 +22,18 @@ extern double log(double);
 extern double tanh(double);
 #pragma omp declare simd notinbranch
 extern double erf(double);
+#pragma omp declare simd notinbranch
+extern double log1p(double);
+#pragma omp declare simd notinbranch
+extern double expm1(double);
+#pragma omp declare simd notinbranch
+extern double sin(double);
+#pragma omp declare simd notinbranch
+extern double cos(double);
+#pragma omp declare simd notinbranch
+extern float sinf(float);
+#pragma omp declare simd notinbranch
+extern float cosf(float);
 #pragma omp declare simd notinbranch
 extern double pow(double, double);
 #pragma omp declare simd notinbranch
@@ -130,6 +142,23 @@ static inline float vector_log(float x)
     float square = f * f, tail = (q * f - 0.5f) * square - e * 2.12194442e-4f;
     float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
     return x > 0.0f && x < INFINITY ? e * 0.693359375f + (f + tail) : special;
+}
+
+/* log(1 + x): what rounding 1 + x lost is given back by the ratio (Kahan). */
+static inline float vector_log1p(float x)
+{
+    float u = 1.0f + x, moved = u - 1.0f;
+    float result = vector_log(u) * (x / moved);
+    result = moved == 0.0f ? x : result;
+    return x < INFINITY ? result : x;
+}
+
+/* exp(x) - 1 for every x: below -80 it is -1, above 80 the 1 counts for nothing. */
+static inline float vector_expm1_wide(float x)
+{
+    float near = x < -80.0f ? -80.0f : x > 80.0f ? 0.0f : x;
+    float result = copysignf(vector_expm1(near), x);
+    return x > 80.0f ? vector_exp(x) : result;
 }
 
 /* ---- gelu (ops/activation.c has the formulas) ---- */
