@@ -135,6 +135,9 @@ SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
 SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);
 
+/* torch.rand: float32, uniform in [0, 1), new ones each run: hyperparameter "<name>.seed". A second call of a name gives others. */
+SAMBA_API samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int64_t *shape);
+
 /* ---- the same over values (torch.nn.functional); a bias or weight that is a zeroed value is left out ------------- */
 SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);
 SAMBA_API samba_value samba_functional_conv2d(samba_value input, samba_value weight /* (out, in / groups, kh, kw) */, samba_value bias,

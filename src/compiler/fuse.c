@@ -258,6 +258,12 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
             how.dims[d] = (int8_t)d;
         SAMBA_TRY(new_group(f, SAMBA_GROUP_TILE, phase, (samba_ref)i, node->rank, node->shape, &group));
         SAMBA_TRY(add_member(f, group, (samba_ref)i, &how));
+        if (node->op == SAMBA_OP_random) { /* whose seed may be computed */
+            samba_ref seed = f->access[node->inputs[0]].base;
+            f->members[seed].stored = 1;
+            if (samba_maker(f, seed) >= 0)
+                SAMBA_TRY(samba_group_depend(f, group, samba_maker(f, seed)));
+        }
         for (int64_t k = 0; k < graph->node_count; k++)
             for (int a = 0; a < graph->nodes[k].arity && f->members[k].group >= 0; a++)
                 if (f->access[graph->nodes[k].inputs[a]].base == i)

@@ -54,6 +54,8 @@ static samba_ref neutral(samba_graph *g, const samba_node *node, const samba_ref
         if (!integer_or_bool && number(g, inputs[1], &value) && value == 1 && same_shape(g, inputs[0], node))
             return inputs[0];
         return SAMBA_NONE;
+    case SAMBA_OP_where: /* what is left of where(condition, detach(x), x) */
+        return inputs[1] == inputs[2] && same_shape(g, inputs[1], node) ? inputs[1] : SAMBA_NONE;
     default:
         return SAMBA_NONE;
     }

@@ -208,6 +208,28 @@ bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name,
     return graph->status == SAMBA_OK;
 }
 
+samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int64_t *shape)
+{
+    if (!samba_trace_check_shape(graph, "rand", rank, shape))
+        return none_of(graph);
+    samba_scope_push(graph, name);
+    samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
+    int64_t calls = 0;
+    for (int64_t i = 0; seed != SAMBA_NONE && i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].arity; k++)
+            calls += graph->nodes[i].inputs[k] == seed;
+    if (calls > 0)
+        seed = samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.random.shape.count = rank;
+    for (int d = 0; d < rank; d++)
+        attrs.random.shape.at[d] = shape[d];
+    samba_ref numbers = seed == SAMBA_NONE ? SAMBA_NONE : samba_emit(graph, SAMBA_OP_random, 1, &seed, &attrs);
+    samba_scope_pop(graph);
+    return samba_trace_value(graph, numbers);
+}
+
 samba_value samba_dropout(samba_value input, const char *name, double p)
 {
     samba_graph *graph;

@@ -73,7 +73,7 @@ bool samba_trace_need_floating(samba_value value, const char *what)
 }
 
 /* A graph to work on, and a shape as a caller may give it. */
-static bool check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)
+bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)
 {
     if (!graph || graph->status != SAMBA_OK)
         return false;
@@ -164,7 +164,7 @@ samba_value samba_input(samba_graph *graph, const char *name)
 
 samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape)
 {
-    if (!check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
+    if (!samba_trace_check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
     samba_attrs attrs = no_attrs();
     attrs.constant.dtype = dtype;
@@ -205,7 +205,7 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
 
 samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)
 {
-    if (!check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
+    if (!samba_trace_check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
     samba_attrs attrs = no_attrs();
     attrs.iota.dtype = dtype;
@@ -323,7 +323,7 @@ static bool check_initializer(samba_graph *graph, const char *what, samba_dtype 
 static samba_value make_named(samba_graph *graph, const char *what, samba_op op, const char *name, samba_dtype dtype, int rank,
                               const int64_t *shape, samba_initializer initializer)
 {
-    if (!check_shape(graph, what, rank, shape) || !check_dtype(graph, what, dtype) ||
+    if (!samba_trace_check_shape(graph, what, rank, shape) || !check_dtype(graph, what, dtype) ||
         !check_initializer(graph, what, dtype, op == SAMBA_OP_parameter, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
     uint32_t index = samba_trace_scoped(graph, what, name);

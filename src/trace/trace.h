@@ -20,6 +20,8 @@ bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, in
 /* "float32(2, 3)" */
 #define SAMBA_TYPE_TEXT (SAMBA_SHAPE_TEXT + 16)
 char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT]);
+/* A shape of 0 to SAMBA_MAX_RANK sizes; else the error sticks. */
+bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape);
 bool samba_trace_need_floating(samba_value value, const char *what);
 
 /* The name inside the current scope, interned; 0 after an error. */

@@ -118,3 +118,23 @@ def trained(tmp_path, **options):
     pef = samba.session.compile(model, inputs, optim, name="resffn", loss_indices=[(0,)], output_folder=str(tmp_path), **options)
     outputs = utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[(0,)])
     return model, inputs, outputs
+
+
+class Taker(nn.Module):
+    """A model whose forward is a function of it and the arguments."""
+
+    def __init__(self, function, **modules):
+        super().__init__()
+        self.function = function
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, *args, **kwargs):
+        return self.function(self, *args, **kwargs)
+
+
+def beside_torch(tmp_path, model, inputs, steps=3, **options):
+    """`training.train` for three steps, as the tests of single features want it."""
+    from training import train
+
+    return train(tmp_path, model, inputs, steps=steps, **options)

@@ -30,7 +30,8 @@ def _i(high, *shape):
 
 
 X, Y = _n(3, 4), _n(3, 4)
-STATISTICS = _n(3), _p(3)  # have no gradients
+SCALE, SIGNS, SIGN = _p(4), torch.tensor([1.0, -1.0, 1.0]), torch.sign(Y)
+STATISTICS = _n(3), _p(3), SCALE, SIGNS, SIGN  # have no gradients
 LSTM = [_n(2, 3, 5), (_n(1, 3, 4), _n(1, 3, 4)), [_n(16, 5), _n(16, 4), _n(16), _n(16)], True, 1, 0.0, False, False, False]
 GRU = [_n(2, 3, 5), _n(1, 3, 4), [_n(12, 5), _n(12, 4), _n(12), _n(12)], True, 1, 0.0, False, False, False]
 RNN = [_n(2, 3, 5), _n(1, 3, 4), [_n(4, 5), _n(4, 4), _n(4), _n(4)], True, 1, 0.0, False, False, False]
@@ -79,7 +80,7 @@ CASES = {
     "max_pool2d": [((_n(2, 3, 6, 6), 2), {})],
     "avg_pool2d": [((_n(2, 3, 6, 6), 3, 2, 1), {})],
     "adaptive_avg_pool2d": [((_n(2, 3, 6, 6), (3, 2)), {})],
-    "batch_norm": [((_n(5, 3, 2), None, None, _n(3), _n(3)), {"training": True}), ((_n(5, 3), *STATISTICS, _n(3), _n(3)), {})],
+    "batch_norm": [((_n(5, 3, 2), None, None, _n(3), _n(3)), {"training": True}), ((_n(5, 3), *STATISTICS[:2], _n(3), _n(3)), {})],
     "cross_entropy": [((_n(5, 4), _i(4, 5)), {}), ((_n(5, 4), _i(4, 5)), {"label_smoothing": 0.1, "reduction": "sum"})],
     "mse_loss": [((X, Y), {})],
     "l1_loss": [((X, Y), {"reduction": "none"})],
@@ -94,6 +95,47 @@ CASES = {
     "repeat": [((X, 2, 3), {})],
     "repeat_interleave": [((X, 2), {"dim": 0})],
     "_to_copy": [((X,), {"dtype": torch.float64})],
+    **{name: [((_p(3, 4),), {})] for name in ("log1p", "log2", "log10")},
+    **{name: [((_i(9, 3, 4) - 4, _i(5, 3, 4) + 1), {})] for name in ("floor_divide", "__floordiv__", "__rfloordiv__")},
+    "logit": [((torch.rand(3, 4) * 0.9 + 0.05,), {}), ((torch.rand(3, 4),), {"eps": 0.2})],
+    "addcmul": [((X, Y, _n(4)), {"value": 0.5})],
+    "addcdiv": [((X, Y, _p(4)), {"value": 0.5})],
+    "lerp": [((X, Y, 0.3), {})],
+    **{name: [((X > 0, Y > 0), {})] for name in ("logical_xor", "bitwise_xor", "__xor__")},
+    **{name: [((_n(3), _n(4)), {})] for name in ("outer", "ger")},
+    "heaviside": [((_i(3, 3, 4) - 1, _i(3, 3, 4)), {})],
+    "prelu": [((X, _p(4)), {}), ((X, _p(1)), {})],
+    "threshold": [((X, 0.1, -1.0), {})],
+    "_threshold": [((X, 0.1, -1.0), {})],
+    "softmin": [((X, 1), {})],
+    "conv1d": [((_n(2, 4, 9), _n(6, 2, 3), _n(6)), {"padding": 1, "stride": 2, "groups": 2})],
+    "conv3d": [((_n(2, 2, 4, 5, 4), _n(3, 2, 2, 3, 3), _n(3)), {"padding": 1, "stride": 2})],
+    "conv_transpose1d": [((_n(2, 4, 5), _n(4, 3, 3), _n(6)), {"stride": 2, "output_padding": 1, "groups": 2})],
+    "conv_transpose2d": [((_n(2, 4, 5, 4), _n(4, 3, 3, 3), _n(6)), {"stride": 2, "padding": 1, "groups": 2})],
+    "soft_margin_loss": [((X, SIGN), {})],
+    "kl_div": [((X, F.softmax(Y, 1).detach()), {"reduction": "batchmean"}), ((X, F.log_softmax(Y, 1).detach()), {"log_target": True})],
+    "binary_cross_entropy": [((torch.rand(3, 4) * 0.9 + 0.05, torch.rand(3, 4)), {})],
+    "binary_cross_entropy_with_logits": [((X, torch.rand(3, 4)), {"pos_weight": SCALE})],
+    "nll_loss": [((_n(5, 4), _i(4, 5)), {}), ((_n(5, 4), _i(4, 5), SCALE), {"ignore_index": 1})],
+    "cosine_embedding_loss": [((X, Y, SIGNS), {"margin": 0.2})],
+    "margin_ranking_loss": [((_n(3), _n(3), SIGNS), {"margin": 0.1})],
+    "hinge_embedding_loss": [((X, SIGN), {})],
+    "triplet_margin_loss": [((X, Y, _n(3, 4)), {"swap": True})],
+    "gaussian_nll_loss": [((X, Y, _p(3, 4)), {"full": True})],
+    "dot": [((_n(4), _n(4)), {})],
+    "mv": [((X, _n(4)), {})],
+    "bilinear": [((_n(5, 3), _n(5, 4), _n(2, 3, 4), _n(2)), {})],
+    "embedding_bag": [((_i(7, 3, 4), _n(7, 5)), {"mode": "sum"})],
+    "instance_norm": [((_n(2, 3, 5), None, None, _n(3), _n(3)), {})],
+    "group_norm": [((_n(2, 6, 5), 3, _n(6), _n(6)), {})],
+    "local_response_norm": [((_n(2, 4, 5), 3), {})],
+    "_weight_norm": [((X, _p(3, 1), 0), {})],
+    "adaptive_avg_pool3d": [((_n(2, 2, 4, 5, 4), (2, 3, 1)), {})],
+    "adaptive_max_pool2d": [((_n(2, 3, 6, 6), (3, 2)), {})],
+    "interpolate": [((_n(2, 3, 4, 5),), {"scale_factor": 2.0, "mode": "bilinear"}), ((_n(2, 3, 4, 5),), {"size": (8, 10)})],
+    "lstm_cell": [((_n(3, 5), (_n(3, 4), _n(3, 4)), *LSTM[2]), {})],
+    "gru_cell": [((_n(3, 5), _n(3, 4), *GRU[2]), {})],
+    **{name: [((_n(3, 5), _n(3, 4), *RNN[2]), {})] for name in ("rnn_tanh_cell", "rnn_relu_cell")},
 }
 METHODS = {  # whose arguments stand otherwise than those of the function of that name
     torch.Tensor.where: [((X, X > 0, Y), {}), ((X, X > 0, 0.0), {})],

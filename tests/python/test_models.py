@@ -7,7 +7,6 @@ from models import Loss, Recurrent, ResFFNLogReg, lenet, resnet18
 from torch import nn
 from training import train
 
-import sambaflow.samba as samba
 
 CE = nn.functional.cross_entropy
 

@@ -38,7 +38,9 @@ _default_dtype = torch.get_default_dtype
 _TORCHS = frozenset(
     """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze squeeze select narrow
     __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int long short bool contiguous clone detach
-    alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout""".split()
+    alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout
+    feature_alpha_dropout multi_margin_loss multilabel_margin_loss ctc_loss conv_transpose3d rand rand_like randn randn_like randint_like bernoulli normal multinomial unflatten movedim moveaxis broadcast_to unfold
+    as_strided requires_grad_ gather take_along_dim scatter scatter_add index_add index_put index flip roll tril triu one_hot sort argsort topk""".split()
 )
 # Functions whose numbers stand beside tensors and may change from call to call.
 _OF_NUMBERS = frozenset(
@@ -56,7 +58,8 @@ _MOVES = frozenset(
 
 
 def _in_place(name):
-    return (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__")
+    return (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ifloordiv__", "__imod__", "__ipow__",
+                                                                           "__iand__", "__ior__", "__ixor__")
 
 
 _library = {}  # torch function or ATen operator -> (its rule, whether its numbers are inputs)
@@ -90,6 +93,7 @@ class _Recorder(Tracer):
 
     def __init__(self, name):
         super().__init__(name)
+        self.grad = True  # autograd stands outside
         self.inputs = []  # names, in order
         self.numbers = []  # (name, kind) that became inputs
         self.written = []  # (traced input, value it becomes): running statistics

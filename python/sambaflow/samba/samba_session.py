@@ -25,7 +25,7 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state
+from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, output_gradients
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
@@ -126,10 +126,10 @@ class SambaSession:
         tracer.regions.check(tracer.names)
         with at_work(tracer):
             if isinstance(inputs, dict):
-                results = model(**{key: _map(tracer.add_input, x, key) for key, x in inputs.items()})
+                results = model(**{key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()})
             else:
-                results = model(*[_map(tracer.add_input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
-        outputs = [x for x in torch.utils._pytree.tree_leaves(results) if isinstance(x, torch.Tensor)]
+                results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
+        outputs = trees.tensors(results)
         losses = set(flat_ids(loss_indices, "loss_indices"))
         for i in losses:
             if i not in range(len(outputs)):
@@ -188,7 +188,7 @@ class SambaSession:
             if isinstance(tensor, SambaTensor):
                 tensor.sn_name = tensor.sn_name or name
                 self._traced[name] = tensor
-        for tensor in (*outputs, *(x for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor))):
+        for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
             self._traced[tensor.sn_name] = tensor
         if transfer_device:
             self.to_device()
@@ -247,6 +247,10 @@ class SambaSession:
             given = output_gradients(grad_of_outputs, device.names("output"))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
+        for x in inputs:
+            if x.__class__ is not SambaTensor:  # nested, or a parameter
+                inputs = trees.tensors(input_tensors)
+                break
         if self._places:
             inputs = last_of_each(inputs, self._places)
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
@@ -419,14 +423,3 @@ class SambaSession:
     def get_tensors(self, samba_tensors):
         """The same for tensors on the host."""
         return self.get_tensors_by_name([tensor.sn_name for tensor in samba_tensors])
-
-
-def _map(add_input, x, name):
-    def traced(leaf):
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        leaf = from_torch_tensor(leaf)
-        leaf.sn_name = leaf.sn_name or name
-        return add_input(leaf)
-
-    return torch.utils._pytree.tree_map(traced, x)

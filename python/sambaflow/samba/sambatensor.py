@@ -62,7 +62,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _held = None
     _sn_name = _UNNAMED
     _value = None  # samba_value while traced
-    _view_of = None  # weak reference to the traced tensor this is a view of
+    _view = None  # rules.views.View: what it is of another tensor
+    _written = 0  # times that something was written into it, by itself or a view
     _sn_region_name = None
     _mem_type = None
     batch_dim = None
@@ -73,7 +74,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        result = (_state.eager if _state.tracer is None else _state.tracer.function)(func, args, kwargs)
+        if _state.tracer is not None:
+            return _state.tracer.function(func, args, kwargs)
+        result = _state.eager(func, args, kwargs)
         if result is not NotImplemented:
             return result
         with torch._C.DisableTorchFunctionSubclass():
@@ -189,7 +192,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @property
     def data(self):
-        """The torch tensor with the values."""
+        """The torch tensor with the values; of a traced tensor itself, without gradients."""
+        if _state.tracer is not None and self._value is not None:
+            return self.detach()
         return None if self._held is None else self._held.detach()
 
     @data.setter

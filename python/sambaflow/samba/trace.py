@@ -6,6 +6,7 @@ rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; 
 dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
 import contextlib
 import sys
+import types
 
 import torch
 import torch._decomp
@@ -16,7 +17,8 @@ from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.regions import Regions
-from sambaflow.samba.sambatensor import SambaTensor, from_value, run_on_held, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, to_torch
+from sambaflow.samba.views import refresh, write
 from sambaflow.words import encoded, message, text
 
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
@@ -46,12 +48,14 @@ class Tracer:
         self.names = {}  # id of a parameter or buffer -> (its name, itself)
         self.values = {}  # id -> samba_value
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
+        self.arguments = {}  # id of an argument -> what stands for it
         self.kept = []  # what has an id here stays alive
         self.regions = Regions()
         self.paths = {id(module): path for path, module in modules} if modules else {}
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
         self.dropouts = 0  # traced so far: those outside modules are numbered
+        self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two
 
     # ---- leaves ----
 
@@ -72,10 +76,22 @@ class Tracer:
         self.regions.keep(tensor, traced)
         return traced
 
+    def input(self, tensor, name):
+        """The same for a tensor among the model's arguments, named `name` where it has no name; one that is given twice is one input."""
+        if id(tensor) not in self.arguments:
+            named = from_torch_tensor(tensor)
+            named.sn_name = named.sn_name or name
+            self.arguments[id(tensor)] = self.add_input(named)
+            self.kept.append(tensor)
+        return self.arguments[id(tensor)]
+
     def value(self, x):
         """The samba_value of a tensor: traced, a parameter, or a constant."""
-        if isinstance(x, SambaTensor) and x._value is not None:
-            return x._value
+        if isinstance(x, SambaTensor):
+            if x._view is not None:
+                refresh(self, x)
+            if x._value is not None:
+                return x._value
         found = self.values.get(id(x))
         if found is None:
             found = self._leaf(x)
@@ -89,6 +105,9 @@ class Tracer:
             name, tensor, trainable = self.names[id(x)]
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
             return make(self.graph, name.encode(), dtype_number(x.dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
+        if x.requires_grad and not isinstance(x, SambaTensor):
+            raise UnsupportedError("a parameter of the model is no SambaTensor, or something was computed from it before it met one: convert the model "
+                                   f"with samba.from_torch_model_(model){self.where()}")  # fmt: skip
         values = to_torch(x)
         if values.numel() > 0 and bool((values == values.flatten()[0]).all()):
             return lib.samba_constant(self.graph, float(values.flatten()[0]), dtype_number(x.dtype), len(shape), shape)
@@ -166,6 +185,8 @@ class Tracer:
     def wrap(self, value):
         """A traced tensor of a value; raises what went wrong in the graph."""
         self.check()
+        if self.grad is False and _TORCH_DTYPES[lib.samba_value_dtype(value)].is_floating_point:
+            value = lib.samba_detach(value)
         shape = [lib.samba_value_size(value, d) for d in range(lib.samba_value_rank(value))]
         return from_value(value, shape, _TORCH_DTYPES[lib.samba_value_dtype(value)])
 
@@ -215,11 +236,31 @@ class Tracer:
     # ---- what torch calls ----
 
     def function(self, func, args, kwargs):
-        """A torch function, whole; NotImplemented leaves it to ATen."""
-        rule = RULES.get(func)
-        if rule is None or not self.is_symbolic(args, kwargs):
-            return NotImplemented
-        return self._apply(rule, func, args, kwargs)
+        """A torch function: whole by a rule, else in ATen's parts. Below it autograd has nothing to do; whether the model's code stands in
+        torch.no_grad() is looked at here."""
+        outermost = self.grad is None
+        if outermost:
+            self.grad = torch.is_grad_enabled()
+        try:
+            with torch.no_grad():
+                rule = RULES.get(func)
+                if rule is not None and self.is_symbolic(args, kwargs):
+                    out = kwargs.pop("out", None) if kwargs else None
+                    result = self._apply(rule, func, args, kwargs)
+                    if result is not NotImplemented:
+                        return result if out is None else self._into(out, result)
+                if _is_written_in_python(func):
+                    with _inside(func):
+                        return func(*args, **kwargs)
+                with torch._C.DisableTorchFunctionSubclass():
+                    return func(*args, **kwargs)
+        finally:
+            if outermost:
+                self.grad = None
+
+    def _into(self, out, result):
+        write(self, out, self.value(result))
+        return out
 
     def aten(self, func, args, kwargs):
         """An ATen operator: by a rule, or by torch's own decomposition."""
@@ -230,6 +271,9 @@ class Tracer:
             result = self._apply(rule, func, args, kwargs)
             if result is not NotImplemented:
                 return result
+        result = self._in_place(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
         decomposed = torch._decomp.decomposition_table.get(func)
         if decomposed is not None:
             return decomposed(*args, **kwargs)
@@ -237,6 +281,15 @@ class Tracer:
         if result is NotImplemented:
             raise UnsupportedError(f"the operator {func} cannot be traced yet{self.where()}")
         return result
+
+    def _in_place(self, func, args, kwargs):
+        """An operator that writes into its first argument: the one that does not, then the write."""
+        name = func._schema.name.removeprefix("aten::")
+        if not name.endswith("_") or name.startswith("_") or not hasattr(torch.ops.aten, name[:-1]):
+            return NotImplemented
+        plain = getattr(torch.ops.aten, name[:-1])
+        plain = getattr(plain, func._overloadname) if func._overloadname in plain.overloads() else plain
+        return self._into(args[0], plain(*args, **kwargs))
 
     def _apply(self, rule, func, args, kwargs):
         self.mark()
@@ -252,6 +305,7 @@ class Tracer:
 
 
 INSTEAD = {}  # what asks for values -> what to do instead
+RANDOM = {}  # torch function of random numbers without a tensor among its arguments -> the same
 RULES = {}  # torch function or ATen operator -> function(tracer, ...) with its signature
 
 
@@ -266,6 +320,39 @@ def rule(*functions):
     return register
 
 
+# ---- torch functions that are written in Python ----
+
+_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+def _is_written_in_python(func):
+    """Whether it begins by asking for __torch_function__, as those of torch.nn.functional do: then its body can be traced like a model's."""
+    return isinstance(func, types.FunctionType) and any(name in _CHECKS for name in func.__code__.co_names)
+
+
+@contextlib.contextmanager
+def _inside(func):
+    """Runs the body of a torch function on SambaTensors: its own question, the first, is answered with no."""
+    asked = []
+
+    def answer(real):
+        def has(*args):
+            if not asked:
+                asked.append(True)
+                return False
+            return real(*args)
+
+        return has
+
+    space = func.__globals__
+    before = {name: space[name] for name in _CHECKS if name in space}
+    try:
+        space.update({name: answer(real) for name, real in before.items()})
+        yield
+    finally:
+        space.update(before)
+
+
 class _Factories(torch.overrides.TorchFunctionMode):
     """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them."""
 
@@ -273,10 +360,64 @@ class _Factories(torch.overrides.TorchFunctionMode):
                torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full, torch.Tensor.new_empty}  # fmt: skip
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in RANDOM and _state.tracer is not None:
+            drawn = RANDOM[func](_state.tracer, *args, **(kwargs or {}))
+            if drawn is not NotImplemented:
+                return drawn
         result = func(*args, **(kwargs or {}))
         if func not in self.MADE_BY or isinstance(result, SambaTensor) or torch._C._functorch.peek_interpreter_stack() is not None:
             return result  # inside torch.vmap everything is torch's: transformers' masks before version 5
         return SambaTensor(result)
+
+
+_apply_torch = torch.autograd.Function.apply.__func__
+
+
+class _Context:
+    """What the forward of a torch.autograd.Function is given: it may leave there what it likes."""
+
+    needs_input_grad = ()
+    save_for_backward = mark_non_differentiable = mark_dirty = set_materialize_grads = lambda self, *_: None
+
+
+def _differentiates_itself(cls, args, kwargs):
+    """Whether a torch.autograd.Function's backward is what differentiating its forward gives: asked at random values, in float64."""
+
+    def drawn(x):
+        if not isinstance(x, torch.Tensor):
+            return x
+        return torch.randn(x.shape, dtype=torch.float64, generator=generator).requires_grad_() if x.is_floating_point() else torch.zeros(x.shape, dtype=x.dtype)
+
+    tracer, _state.tracer = _state.tracer, None
+    generator, gradients = torch.Generator().manual_seed(0), []
+    try:
+        with torch._C.DisableTorchFunction(), torch.enable_grad():
+            values = [drawn(x) for x in args]
+            inputs = [x for x in values if isinstance(x, torch.Tensor) and x.requires_grad]
+            plain = (lambda: cls.forward(*values, **kwargs)) if cls.setup_context is not torch.autograd.Function.setup_context else (
+                lambda: cls.forward(_Context(), *values, **kwargs))  # fmt: skip
+            for call in (plain, lambda: _apply_torch(cls, *values, **kwargs)):
+                result = call()
+                weights = torch.randn(result.shape, dtype=result.dtype, generator=torch.Generator().manual_seed(1))
+                gradients.append(torch.autograd.grad((result * weights).sum(), inputs))
+        return all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(*gradients))
+    except Exception:  # whatever it is, it says that this cannot be known
+        return False
+    finally:
+        _state.tracer = tracer
+
+
+def _apply_function(cls, *args, **kwargs):
+    """torch.autograd.Function.apply while a model is traced: a graph cannot call the user's backward. Checkpointing is what it wraps: what is
+    kept and what is computed again is the compiler's choice."""
+    if cls.__module__ == "torch.utils.checkpoint":
+        return args[0](*args[2:])
+    if _state.tracer.is_symbolic(args, kwargs):
+        if _differentiates_itself(cls, args, kwargs):
+            return cls.forward(*args, **kwargs) if cls.setup_context is not torch.autograd.Function.setup_context else cls.forward(_Context(), *args, **kwargs)
+        raise UnsupportedError(f"{cls.__qualname__} is a torch.autograd.Function with a backward of its own, which a graph cannot have: compose it of "
+                               f"torch functions; x + (f(x) - x).detach() has the value of f and the gradient of x{_state.tracer.where()}")  # fmt: skip
+    return _apply_torch(cls, *args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -295,12 +436,16 @@ def at_work(tracer):
     after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
     _state.tracer = tracer
     compiling, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True  # models then leave out shortcuts that ask for values
+    validate, torch.distributions.Distribution._validate_args = torch.distributions.Distribution._validate_args, False  # it looks at values
+    apply, torch.autograd.Function.apply = torch.autograd.Function.__dict__["apply"], classmethod(_apply_function)
     try:
-        with torch.no_grad(), _Factories():
+        with torch.enable_grad(), _Factories():
             yield tracer
             tracer.finish()
     finally:
         _state.tracer = None
         torch.compiler._is_compiling_flag = compiling
+        torch.autograd.Function.apply = apply
+        torch.distributions.Distribution._validate_args = validate
         before.remove()
         after.remove()

@@ -5,4 +5,18 @@ A rule has the signature of the torch function, after the tracer. It says what i
 would be taken apart, or refused under a name the user never wrote. Shapes, dtypes and promotion are the library's.
 
 To add one: write it in the file of its kind. common.py has what rules share."""
-from sambaflow.samba.rules import elementwise, nn, recurrent, shape, values  # noqa: F401  rules register themselves
+from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    losses,
+    nn,
+    norms,
+    pooling,
+    random,
+    recurrent,
+    reduction,
+    shape,
+    values,
+)

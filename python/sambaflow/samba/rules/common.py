@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules share: arguments as torch takes them, casts, results in place, and which results are views."""
-import weakref
-
+"""What rules share: arguments as torch takes them, casts, results in place."""
 import torch
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
-from sambaflow.samba.sambatensor import SambaTensor
-from sambaflow.samba.trace import RULES, dtype_number, rule
+from sambaflow.samba.views import in_place  # noqa: F401  rules take it from here
+from sambaflow.samba.trace import dtype_number, rule
 
 NONE = ffi.new("samba_value *")[0]  # "left out"
 
@@ -46,44 +44,10 @@ def floating(x):
     return x.dtype.is_floating_point
 
 
-def in_place(t, input, result, inplace):
-    """`inplace=True` of functions, and methods that end in '_': the tensor stands for the new value from now on."""
-    if not inplace:
-        return result
-    if input.shape != result.shape:
-        unsupported(t, f"an operation in place that makes {tuple(result.shape)} of {tuple(input.shape)}")
-    if t.is_buffer(input):
-        t.assign(input, result._value)
-        return input
-    if not isinstance(input, SambaTensor) or id(input) in t.names:
-        unsupported(t, "an operation in place on a parameter or on a tensor from outside the model: use the form that returns a new tensor")
-    if input._view_of is not None and input._view_of() is not None:
-        unsupported(t, "an operation in place on a view of a tensor that is still in use: use the form that returns a new tensor")
-    input._value = result._value
-    return input
-
-
-def mark_views(function):
-    """Its results remember, weakly, the tensor they are views of."""
-
-    def marked(t, input, *args, **kwargs):
-        result = function(t, input, *args, **kwargs)
-        if isinstance(input, SambaTensor):
-            for x in result if isinstance(result, tuple) else (result,):
-                if x is not input:
-                    x._view_of = weakref.ref(input)
-        return result
-
-    for key in [key for key, its in RULES.items() if its is function]:
-        RULES[key] = marked
-
-
 def method_in_place(method, out_of_place):
     @rule(method)
     def traced(t, input, *args, **kwargs):
         result = out_of_place(t, input, *args, **kwargs)
-        if result.dtype != input.dtype:
-            result = t.wrap(lib.samba_cast(result._value, dtype_number(input.dtype)))
         return in_place(t, input, result, True)
 
 

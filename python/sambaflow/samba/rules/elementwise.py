@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions, casts, booleans and reductions."""
+"""Elementwise functions, casts, booleans."""
 import math
 
 import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
-from sambaflow.samba.rules.common import binary, cast, dims_of, in_place, method_in_place, unsupported
+from sambaflow.samba.rules.common import binary, cast, in_place, method_in_place, unsupported
 from sambaflow.samba.trace import RULES, rule
 
 aten = torch.ops.aten
@@ -64,7 +64,7 @@ _quotient = binary(lib.samba_div)
 @rule(torch.div, torch.true_divide, torch.divide, T.div, T.__truediv__, T.__div__, aten.div)
 def div(t, input, other, *, rounding_mode=None):
     if rounding_mode is not None:
-        unsupported(t, f"div with rounding_mode={rounding_mode!r} cannot be traced yet: round the quotient before tracing")
+        return _whole_quotient(t, input, other, {"floor": _floor, "trunc": trunc}[rounding_mode])
     return _quotient(t, input, other)
 
 
@@ -114,7 +114,7 @@ def square(t, input):
 def where(t, condition, input=None, other=None):
     if input is None:
         unsupported(t, "torch.where(condition) alone gives indices, whose number depends on values: use where(condition, a, b)")
-    like = input if isinstance(input, torch.Tensor) else other if isinstance(other, torch.Tensor) else torch.empty(())
+    like = input if isinstance(input, torch.Tensor) else other if isinstance(other, torch.Tensor) else torch.tensor(input)
     return t.wrap(lib.samba_where(t.value(condition), t.operand(input, like), t.operand(other, like)))
 
 
@@ -128,7 +128,7 @@ def masked_fill(t, input, mask, value):
     return t.wrap(lib.samba_where(t.value(mask), t.operand(value, input), t.value(input)))
 
 
-@rule(torch.clamp, T.clamp, aten.clamp)
+@rule(torch.clamp, T.clamp, torch.clip, T.clip, aten.clamp)
 def clamp(t, input, min=None, max=None):
     value = t.value(input)
     if min is not None:
@@ -169,9 +169,14 @@ def to_copy(t, input, *, dtype=None, **_):
     return cast(t, input, dtype)
 
 
-@rule(T.contiguous, T.clone, torch.clone, T.detach, torch.detach, aten.clone, aten.detach, aten.alias, aten.lift_fresh, T.cpu)
+@rule(T.contiguous, T.clone, torch.clone, aten.clone, aten.alias, aten.lift_fresh, T.cpu, T.requires_grad_)
 def same(t, input, *_, **__):
     return t.wrap(t.value(input))
+
+
+@rule(T.detach, torch.detach, aten.detach)
+def detach(t, input):
+    return t.wrap(lib.samba_detach(t.value(input)))
 
 
 # ---- booleans ----
@@ -194,6 +199,11 @@ def logical_or(t, input, other):
     return _logical(t, "or", lambda a, b: lib.samba_where(a, t.number(True, input), b), input, other)
 
 
+@rule(T.__xor__, torch.bitwise_xor, T.bitwise_xor, aten.bitwise_xor)
+def bitwise_xor(t, input, other):
+    return _logical(t, "xor", lib.samba_ne, input, other)
+
+
 def _logical(t, name, call, a, b):
     for x in (a, b):
         if not isinstance(x, torch.Tensor) or x.dtype is not torch.bool:
@@ -201,46 +211,133 @@ def _logical(t, name, call, a, b):
     return t.wrap(call(t.value(a), t.value(b)))
 
 
-# ---- reductions ----
+# ---- rounding to integers, and what is left ----
+
+_unary(lib.samba_floor, torch.floor, T.floor, aten.floor)
+_unary(lib.samba_sign, torch.sign, T.sign, torch.sgn, aten.sign)
 
 
-def _reduction(call, *functions):
+@rule(torch.round, T.round, aten.round)
+def round_(t, input, *, decimals=0):
+    if decimals:
+        return round_(t, input * 10.0**decimals) / 10.0**decimals
+    return t.wrap(lib.samba_round(t.value(input)))
+
+
+@rule(torch.ceil, T.ceil, aten.ceil)
+def ceil(t, input):
+    return -torch.floor(-input)
+
+
+@rule(torch.trunc, T.trunc, torch.fix, aten.trunc)
+def trunc(t, input):
+    return torch.where(input < 0, ceil(t, input), torch.floor(input))
+
+
+@rule(torch.frac, T.frac)
+def frac(t, input):
+    return input - trunc(t, input)
+
+
+def _whole_quotient(t, input, other, rounding):
+    """Quotients of integers are exact in float64 up to 2^53."""
+    quotient = _quotient(t, *(cast(t, x, torch.float64) if isinstance(x, torch.Tensor) and not x.dtype.is_floating_point else x for x in (input, other)))
+    floats = [x for x in (input, other) if isinstance(x, float) or (isinstance(x, torch.Tensor) and x.dtype.is_floating_point)]
+    return cast(t, rounding(t, quotient), None if floats else torch.result_type(*(torch.empty(x.shape, dtype=x.dtype) if isinstance(x, torch.Tensor) else x
+                                                                                 for x in (input, other))))  # fmt: skip
+
+
+def _floor(t, input):
+    return torch.floor(input)
+
+
+@rule(torch.floor_divide, T.floor_divide, T.__floordiv__, aten.floor_divide)
+def floor_divide(t, input, other):
+    return _whole_quotient(t, input, other, _floor)
+
+
+@rule(T.__rfloordiv__)
+def rfloor_divide(t, input, other):
+    return _whole_quotient(t, other, input, _floor)
+
+
+@rule(torch.remainder, T.remainder, T.__mod__, aten.remainder)
+def remainder(t, input, other):
+    return input - floor_divide(t, input, other) * other
+
+
+@rule(torch.fmod, T.fmod, aten.fmod)
+def fmod(t, input, other):
+    return input - _whole_quotient(t, input, other, trunc) * other
+
+
+# ---- composed of others ----
+
+_unary(lib.samba_log1p, torch.log1p, T.log1p, aten.log1p)
+_unary(lib.samba_expm1, torch.expm1, T.expm1, aten.expm1)
+_unary(lib.samba_sin, torch.sin, T.sin, aten.sin)
+_unary(lib.samba_cos, torch.cos, T.cos, aten.cos)
+
+
+def _composed(*functions):
+    """A function of tensors made of other torch functions."""
+
+    def register(f):
+        rule(*functions)(lambda t, *args, **kwargs: f(*args, **kwargs))
+        return f
+
+    return register
+
+
+_composed(torch.tan, T.tan)(lambda x: torch.sin(x) / torch.cos(x))
+_composed(torch.sinh, T.sinh)(lambda x: (torch.expm1(x) - torch.expm1(-x)) * 0.5)
+_composed(torch.cosh, T.cosh)(lambda x: (torch.exp(x) + torch.exp(-x)) * 0.5)
+_composed(torch.exp2, T.exp2, aten.exp2)(lambda x: torch.exp(x * math.log(2)))
+_composed(torch.log2, T.log2, aten.log2)(lambda x: torch.log(x) / math.log(2))
+_composed(torch.log10, T.log10, aten.log10)(lambda x: torch.log(x) / math.log(10))
+_composed(torch.erfc, T.erfc, aten.erfc)(lambda x: 1 - torch.erf(x))
+_composed(torch.logit, T.logit)(lambda x, eps=None: torch.log(y := x if eps is None else x.clamp(eps, 1 - eps)) - torch.log1p(-y))
+_composed(torch.isnan, T.isnan, aten.isnan)(lambda x: x != x)
+_composed(torch.isinf, T.isinf, aten.isinf)(lambda x: torch.abs(x) == math.inf)
+_composed(torch.isfinite, T.isfinite)(lambda x: torch.abs(x) < math.inf)
+_composed(torch.logaddexp, T.logaddexp, aten.logaddexp)(lambda a, b: torch.maximum(a, b) + F.softplus(-torch.abs(a - b)))
+_composed(torch.hypot, T.hypot)(lambda a, b: torch.sqrt(a * a + b * b))
+_composed(torch.clamp_min, T.clamp_min, aten.clamp_min)(lambda x, min: torch.clamp(x, min=min))
+_composed(torch.clamp_max, T.clamp_max, aten.clamp_max)(lambda x, max: torch.clamp(x, max=max))
+_composed(torch.addcmul, T.addcmul, aten.addcmul)(lambda x, a, b, value=1: x + a * b * value)
+_composed(torch.addcdiv, T.addcdiv, aten.addcdiv)(lambda x, a, b, value=1: x + a / b * value)
+_composed(torch.lerp, T.lerp, aten.lerp)(lambda a, b, weight: a + weight * (b - a))
+_composed(torch.logical_xor, T.logical_xor, aten.logical_xor)(lambda a, b: (a != 0) != (b != 0))
+_composed(torch.outer, T.outer, torch.ger)(lambda a, b: a.unsqueeze(1) * b.unsqueeze(0))
+_composed(torch.heaviside, T.heaviside)(lambda x, values: torch.where(x == 0, values, torch.where(x > 0, 1, torch.zeros((), dtype=x.dtype))))
+
+
+@rule(torch.nan_to_num, T.nan_to_num)
+def nan_to_num(t, input, nan=0.0, posinf=None, neginf=None):
+    limits = torch.finfo(input.dtype)
+    input = torch.where(input != input, nan or 0.0, input)
+    input = torch.where(input == math.inf, limits.max if posinf is None else posinf, input)
+    return torch.where(input == -math.inf, limits.min if neginf is None else neginf, input)
+
+
+def _triangle(keep, *functions):
     @rule(*functions)
-    def traced(t, input, dim=None, keepdim=False, *, dtype=None):
-        return t.wrap(call(t.value(cast(t, input, dtype)), *dims_of(dim), keepdim))
-
-    return traced
-
-
-_reduction(lib.samba_sum, torch.sum, T.sum, aten.sum)
-_mean = _reduction(lib.samba_mean, torch.mean, T.mean, aten.mean)
-_reduction(lib.samba_amax, torch.amax, T.amax, aten.amax)
-_reduction(lib.samba_amin, torch.amin, T.amin, aten.amin)
+    def traced(t, input, diagonal=0):
+        kept = keep(torch.ones(input.shape[-2:], dtype=torch.bool), diagonal)
+        return torch.where(kept, input, torch.zeros((), dtype=input.dtype))
 
 
-@rule(torch.argmax, T.argmax, aten.argmax)
-def argmax(t, input, dim=None, keepdim=False):
-    if dim is None:
-        input, dim = t.wrap(lib.samba_reshape(t.value(input), 1, [-1])), 0
-    return t.wrap(lib.samba_argmax(t.value(input), dim, keepdim))
+_triangle(torch.tril, torch.tril, T.tril, aten.tril)
+_triangle(torch.triu, torch.triu, T.triu, aten.triu)
 
+# ---- in place ----
 
-@rule(torch.var, T.var, aten.var)
-def var(t, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    correction = correction if correction is not None else 1 if unbiased in (None, True) else 0
-    count, dims = dims_of(dim)
-    n = math.prod(input.shape[d] for d in dims) if dims else input.numel()
-    value = t.value(input)
-    centred = lib.samba_sub(value, lib.samba_mean(value, count, dims, True))
-    total = lib.samba_sum(lib.samba_mul(centred, centred), count, dims, keepdim)
-    return t.wrap(lib.samba_div(total, t.number(float(n - correction), input)))
-
-
-for _method, _rule in {T.add_: add, T.__iadd__: add, T.sub_: sub, T.__isub__: sub, T.masked_fill_: masked_fill, T.clamp_: clamp,
-                       T.div_: div, T.__itruediv__: div, aten.add_: add, aten.relu_: relu}.items():  # fmt: skip
-    method_in_place(_method, _rule)
-for _method, _function in {T.mul_: torch.mul, T.__imul__: torch.mul, T.relu_: torch.relu, torch.relu_: torch.relu, T.tanh_: torch.tanh,
-                           T.sigmoid_: torch.sigmoid, T.neg_: torch.neg, T.exp_: torch.exp, T.sqrt_: torch.sqrt}.items():  # fmt: skip
-    method_in_place(_method, RULES[_function])
+_IN_PLACE = """add sub mul div pow clamp clamp_min clamp_max masked_fill relu tanh sigmoid neg exp log sqrt rsqrt abs floor ceil round trunc reciprocal
+    square sin cos log1p expm1 sign erf addcmul addcdiv lerp remainder floor_divide tril triu logical_and logical_or logical_not nan_to_num"""
+for _name in _IN_PLACE.split():
+    method_in_place(getattr(T, _name + "_"), RULES[getattr(T, _name)])
+for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "or", "xor"):
+    method_in_place(getattr(T, f"__i{_name}__"), RULES[getattr(T, f"__{_name}__")])
+method_in_place(aten.add_, add)
+method_in_place(aten.relu_, relu)
+method_in_place(torch.relu_, relu)

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same elements under other shapes and at other places; indexing; writing into tensors."""
-import math
-
 import torch
-import torch.nn.functional as F
 
 from sambaflow._core import lib
-from sambaflow.samba.rules.common import cast, dims_of, filled, floating, in_place, mark_views, rank, sizes_of, unsupported, wrapped_dim
-from sambaflow.samba.rules.elementwise import where
-from sambaflow.samba.rules.values import known_masks
+from sambaflow.samba.rules.common import cast, dims_of, filled, in_place, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import rule
+from sambaflow.samba.views import view
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -18,35 +14,60 @@ T = torch.Tensor
 # ---- shape ----
 
 
+def _reshaped(t, input, sizes):
+    before = list(input.shape)
+    return view(t, input, lambda value: lib.samba_reshape(value, len(sizes), sizes),
+                lambda _, value: lib.samba_reshape(value, len(before), before), lambda x: x.view(sizes))  # fmt: skip
+
+
 @rule(torch.reshape, T.reshape, T.view, aten.view, aten.reshape, aten._unsafe_view)
-def reshape(t, input, *shape):
+def reshape(t, input, *shape, **named):
+    shape = shape or tuple(named.values())
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         unsupported(t, "view(dtype) reinterprets bytes, which a graph cannot: use to(dtype)")
-    sizes = sizes_of(shape)
-    return t.wrap(lib.samba_reshape(t.value(input), len(sizes), sizes))
+    return _reshaped(t, input, sizes_of(shape))
 
 
 @rule(T.view_as, T.reshape_as)
 def view_as(t, input, other):
-    return reshape(t, input, *other.shape)
+    return _reshaped(t, input, list(other.shape))
 
 
 @rule(torch.flatten, T.flatten)
 def flatten(t, input, start_dim=0, end_dim=-1):
-    return t.wrap(lib.samba_flatten(t.value(input), start_dim, end_dim))
+    value = lib.samba_flatten(t.value(input), start_dim, end_dim)
+    t.check()
+    return _reshaped(t, input, [lib.samba_value_size(value, d) for d in range(lib.samba_value_rank(value))])
+
+
+@rule(T.unflatten, torch.unflatten)
+def unflatten(t, input, dim, sizes):
+    dim = wrapped_dim(dim, rank(input))
+    return _reshaped(t, input, [*input.shape[:dim], *sizes, *input.shape[dim + 1 :]])
 
 
 @rule(torch.permute, T.permute, aten.permute)
-def permute(t, input, *dims):
-    dims = sizes_of(dims)
+def permute(t, input, *dims, **named):
+    dims = sizes_of(dims or tuple(named.values()))
     if len(dims) != rank(input):
         raise TypeError(f"{len(dims)} dims for a tensor with {rank(input)}")
-    return t.wrap(lib.samba_permute(t.value(input), dims))
+    dims = [wrapped_dim(d, rank(input)) for d in dims]
+    back = [dims.index(d) for d in range(len(dims))] if len(set(dims)) == len(dims) else dims
+    return view(t, input, lambda value: lib.samba_permute(value, dims), lambda _, value: lib.samba_permute(value, back), lambda x: x.permute(dims))
 
 
 @rule(torch.transpose, T.transpose, torch.swapaxes, T.swapaxes, aten.transpose)
 def transpose(t, input, dim0, dim1):
-    return t.wrap(lib.samba_transpose(t.value(input), dim0, dim1))
+    dim0, dim1 = (wrapped_dim(d, rank(input)) for d in (dim0, dim1))
+    return view(t, input, lambda value: lib.samba_transpose(value, dim0, dim1), lambda _, value: lib.samba_transpose(value, dim0, dim1),
+                lambda x: x.transpose(dim0, dim1))  # fmt: skip
+
+
+@rule(torch.movedim, T.movedim, torch.moveaxis, T.moveaxis)
+def movedim(t, input, source, destination):
+    source, destination = ([wrapped_dim(d, rank(input)) for d in dims_of(x)[1]] for x in (source, destination))
+    rest = iter(d for d in range(rank(input)) if d not in source)
+    return permute(t, input, *[source[destination.index(d)] if d in destination else next(rest) for d in range(rank(input))])
 
 
 @rule(torch.t, T.t, T.T.__get__, aten.t, T.mT.__get__)
@@ -54,10 +75,14 @@ def t_(t, input):
     return input if rank(input) < 2 else transpose(t, input, -2, -1)
 
 
-@rule(T.expand, aten.expand)
-def expand(t, input, *sizes):
+@rule(T.expand, torch.broadcast_to, T.broadcast_to, aten.expand)
+def expand(t, input, *sizes, implicit=False):
     sizes = sizes_of(sizes)
-    return t.wrap(lib.samba_expand(t.value(input), len(sizes), sizes))
+
+    def put(*_):
+        unsupported(t, "writing into an expanded tensor, of which several elements are one: clone() it first")
+
+    return view(t, input, lambda value: lib.samba_expand(value, len(sizes), sizes), put, lambda x: x.expand(sizes))
 
 
 @rule(T.expand_as)
@@ -82,7 +107,37 @@ def squeeze(t, input, dim=None):
 def slice_(t, input, dim=0, start=None, end=None, step=1):
     size = input.shape[dim]
     begin, stop, step = slice(start, end, step).indices(size)
-    return t.wrap(lib.samba_slice(t.value(input), dim, begin, max(begin, stop), step))
+    stop = max(begin, stop)
+    return view(t, input, lambda value: lib.samba_slice(value, dim, begin, stop, step), lambda base, value: _sliced_into(t, base, value, dim, begin, stop, step),
+                lambda x: x[(slice(None),) * dim + (slice(begin, stop, step),)])  # fmt: skip
+
+
+def _sliced_into(t, base, value, dim, begin, stop, step):
+    """`base` with that slice of a dim replaced by `value`."""
+    shape = [lib.samba_value_size(base, d) for d in range(lib.samba_value_rank(base))]
+    size, dtype = shape[dim], lib.samba_value_dtype(base)
+    if step == 1:
+        parts = [lib.samba_slice(base, dim, 0, begin, 1) if begin > 0 else None, value if stop > begin else None,
+                 lib.samba_slice(base, dim, stop, size, 1) if stop < size else None]  # fmt: skip
+        parts = [part for part in parts if part is not None]
+        return lib.samba_concat(len(parts), parts, dim) if len(parts) > 1 else parts[0] if parts else base
+
+    def zeros(*sizes):
+        return lib.samba_constant(t.graph, 0.0, dtype, len(sizes), list(sizes))
+
+    before, after, count = shape[:dim], shape[dim + 1 :], len(range(begin, stop, step))
+    if count == 0:
+        return base
+    apart = lib.samba_concat(2, [lib.samba_reshape(value, len(shape) + 1, [*before, count, 1, *after]), zeros(*before, count, step - 1, *after)], dim + 1)
+    apart = lib.samba_reshape(apart, len(shape), [*before, count * step, *after])
+    parts = [zeros(*before, begin, *after)] if begin else []
+    parts.append(lib.samba_slice(apart, dim, 0, min(count * step, size - begin), 1))
+    if begin + count * step < size:
+        parts.append(zeros(*before, size - begin - count * step, *after))
+    spread = lib.samba_concat(len(parts), parts, dim) if len(parts) > 1 else parts[0]
+    written = torch.zeros(size, dtype=torch.bool)
+    written[begin:stop:step] = True
+    return lib.samba_where(t.value(written.reshape([size] + [1] * len(after))), spread, base)
 
 
 @rule(torch.select, T.select, aten.select)
@@ -98,76 +153,6 @@ def select(t, input, dim, index):
 @rule(torch.narrow, T.narrow)
 def narrow(t, input, dim, start, length):
     return slice_(t, input, wrapped_dim(dim, rank(input)), start, start + length)
-
-
-@rule(T.__getitem__)
-def getitem(t, input, index):
-    index = known_masks(t, index if isinstance(index, tuple) else (index,))
-    taken = sum(1 for word in index if word is not None and word is not Ellipsis)
-    if taken > rank(input):
-        raise IndexError(f"{taken} indices for a tensor with {rank(input)} dims")
-    if Ellipsis in [word for word in index if not isinstance(word, torch.Tensor)]:
-        at = next(i for i, word in enumerate(index) if word is Ellipsis)
-        index[at : at + 1] = [slice(None)] * (rank(input) - taken)
-    if sum(isinstance(word, (list, torch.Tensor)) for word in index) > 1 or any(isinstance(w, torch.Tensor) and w.dim() != 1 for w in index):
-        return take_many(t, input, index)
-    result, dim = input, 0
-    for word in index:
-        if word is None:
-            result, dim = unsqueeze(t, result, dim), dim + 1
-        elif isinstance(word, bool):
-            unsupported(t, "an index of type bool: use torch.where")
-        elif isinstance(word, int):
-            result = select(t, result, dim, word)
-        elif isinstance(word, slice):
-            result, dim = slice_(t, result, dim, word.start, word.stop, word.step), dim + 1
-        elif isinstance(word, (list, torch.Tensor)):
-            result, dim = take(t, result, dim, word), dim + 1
-        else:
-            unsupported(t, f"an index of type {type(word).__name__}: expected integers, slices, None, one 1-D index tensor or a list")
-    return result
-
-
-def take(t, input, dim, index):
-    """Rows of a dim by an index list, as an embedding looks them up."""
-    index = torch.tensor(index) if isinstance(index, list) else index
-    if not floating(input):  # rows are looked up as numbers: exact up to 2^53
-        return cast(t, take(t, cast(t, input, torch.float64 if input.dtype is not torch.bool else torch.float32), dim, index), input.dtype)
-    if index.dtype is torch.bool or index.dim() != 1:
-        unsupported(t, f"an index tensor of {index.dim()} dims and {index.dtype}: expected one dim of integers")
-    if floating(index):
-        index = index.long()
-    moved = t.value(input)
-    order = [dim] + [d for d in range(rank(input)) if d != dim]
-    moved = lib.samba_permute(moved, order)
-    rest = [input.shape[d] for d in order[1:]]
-    flat = lib.samba_reshape(moved, 2, [input.shape[dim], math.prod(rest)])
-    rows = lib.samba_functional_embedding(t.value(index), flat)
-    result = lib.samba_reshape(rows, len(order), [index.shape[0], *rest])
-    back = [order.index(d) for d in range(rank(input))]
-    return t.wrap(lib.samba_permute(result, back))
-
-
-def take_many(t, input, index):
-    """Several index tensors, which broadcast against each other, for neighbouring dims: one look-up in the dims made one."""
-    words = [torch.tensor(word) if isinstance(word, list) else word for word in index]
-    at = [i for i, word in enumerate(words) if isinstance(word, torch.Tensor)]
-    plain = all(isinstance(word, slice) and word == slice(None) for i, word in enumerate(words) if i not in at)
-    if not plain or at != list(range(at[0], at[-1] + 1)) or any(words[i].dtype is torch.bool or floating(words[i]) for i in at):
-        unsupported(t, "index tensors that are not integers of neighbouring dims with ':' elsewhere: index in two steps")
-    linear = 0
-    for i in at:
-        n = input.shape[i]
-        linear = linear * n + torch.where(words[i] < 0, words[i] + n, words[i])
-    before, inner, after = input.shape[: at[0]], math.prod(input.shape[i] for i in at), input.shape[at[-1] + 1 :]
-    merged = reshape(t, input, *before, inner, *after)
-    flat = take(t, merged, at[0], linear.reshape(-1))
-    return reshape(t, flat, *before, *linear.shape, *after)
-
-
-@rule(torch.index_select, T.index_select)
-def index_select(t, input, dim, index):
-    return take(t, input, wrapped_dim(dim, rank(input)), index)
 
 
 @rule(torch.cat, torch.concat, torch.concatenate, aten.cat)
@@ -228,10 +213,8 @@ _like(T.new_full, aten.new_full)
 _like(torch.empty_like)
 
 
-@rule(F.pad)
-def pad(t, input, pad, mode="constant", value=None):
-    if mode != "constant":
-        unsupported(t, f"pad with mode={mode!r} cannot be traced yet: only 'constant'")
+@rule(torch.constant_pad_nd, aten.constant_pad_nd)
+def constant_pad_nd(t, input, pad, value=0):
     result = input
     for i in range(len(pad) // 2):
         dim, (before, after) = rank(input) - 1 - i, pad[2 * i : 2 * i + 2]
@@ -244,11 +227,6 @@ def pad(t, input, pad, mode="constant", value=None):
     return result
 
 
-@rule(aten.constant_pad_nd)
-def constant_pad(t, input, pad_, value=0):
-    return pad(t, input, pad_, value=value)
-
-
 @rule(T.copy_, aten.copy_)
 def copy_(t, input, source, non_blocking=False):
     return in_place(t, input, expand(t, cast(t, source, input.dtype), *input.shape), True)
@@ -257,42 +235,6 @@ def copy_(t, input, source, non_blocking=False):
 @rule(T.fill_, T.zero_)
 def fill_(t, input, value=0):
     return in_place(t, input, filled(t, input.shape, value, input), True)
-
-
-@rule(T.__setitem__)
-def setitem(t, input, index, update):
-    if isinstance(index, torch.Tensor) and index.dtype is torch.bool:
-        if isinstance(update, torch.Tensor) and update.dim() > 0:
-            unsupported(t, "writing a tensor where a mask is true, whose place depends on values: use torch.where")
-        in_place(t, input, where(t, index, update, input), True)
-        return
-    index = list(index) if isinstance(index, tuple) else [index]
-    if any(isinstance(word, torch.Tensor) for word in index):
-        unsupported(t, "writing by an index tensor: use torch.where or torch.cat")
-    if Ellipsis in index:
-        at = index.index(Ellipsis)
-        index[at : at + 1] = [slice(None)] * (rank(input) - sum(1 for word in index if word is not None and word is not Ellipsis))
-    index = [word for word in index if word is not None]
-    index += [slice(None)] * (rank(input) - len(index))
-    part, kept = input, []
-    for dim, word in enumerate(index):  # the part, with each dim that is an integer as one of size 1
-        size = input.shape[dim]
-        begin, stop, step = (word % size, word % size + 1, 1) if isinstance(word, int) else word.indices(size)
-        if step != 1:
-            unsupported(t, "writing with a step: use torch.where")
-        kept.append((begin, max(begin, stop), isinstance(word, int)))
-    shape = [stop - begin for begin, stop, single in kept if not single]
-    update = expand(t, cast(t, update, input.dtype), *shape) if isinstance(update, torch.Tensor) else filled(t, shape, update, input)
-    part = reshape(t, update, [stop - begin for begin, stop, _ in kept])
-    for dim in reversed(range(rank(input))):  # wrap the part in what surrounds it, the innermost dim first
-        begin, stop, _ = kept[dim]
-        around = input
-        for outer in range(dim):
-            around = slice_(t, around, outer, *kept[outer][:2])
-        pieces = [slice_(t, around, dim, 0, begin) if begin > 0 else None, part, slice_(t, around, dim, stop) if stop < input.shape[dim] else None]
-        pieces = [x for x in pieces if x is not None]
-        part = cat(t, pieces, dim) if len(pieces) > 1 else part
-    in_place(t, input, part, True)
 
 
 @rule(T.repeat)
@@ -312,8 +254,3 @@ def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
     shape = list(input.shape)
     spread = expand(t, unsqueeze(t, input, dim + 1), *shape[: dim + 1], repeats, *shape[dim + 1 :])
     return reshape(t, spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
-
-
-# What shares memory with its first argument in torch: writing into it would be seen there too.
-for _function in (reshape, view_as, flatten, permute, transpose, t_, expand, expand_as, unsqueeze, squeeze, select, narrow, getitem, split, chunk, unbind):
-    mark_views(_function)
