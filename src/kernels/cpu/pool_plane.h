@@ -97,15 +97,19 @@ INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, in
                                 const NAME(windows) *v)
 {
     const VECTOR zero = {0};
+    if (rows == 0)
+        return;
     VECTOR p = NAME(load_span)(x, v->first), q = NAME(load_span)(x + v->apart, v->second);
     VECTOR r = NAME(load_span)(x + w, v->first), s = NAME(load_span)(x + w + v->apart, v->second);
     for (int64_t row = 0; row < rows; row++, dy += y_step, dx += x_step) {
         VECTOR g = NAME(load_span)(dy, v->all);
         VECTOR a = __builtin_shuffle(p, q, v->even), b = __builtin_shuffle(p, q, v->odd);
         VECTOR c = __builtin_shuffle(r, s, v->even), d = __builtin_shuffle(r, s, v->odd);
-        x += row + 1 < rows ? x_step : 0;
-        p = NAME(load_span)(x, v->first), q = NAME(load_span)(x + v->apart, v->second);
-        r = NAME(load_span)(x + w, v->first), s = NAME(load_span)(x + w + v->apart, v->second);
+        if (row + 1 < rows) {
+            x += x_step;
+            p = NAME(load_span)(x, v->first), q = NAME(load_span)(x + v->apart, v->second);
+            r = NAME(load_span)(x + w, v->first), s = NAME(load_span)(x + w + v->apart, v->second);
+        }
         VECTOR top = NAME(beaten)(a, b, a, b), bottom = NAME(beaten)(c, d, c, d);
         VECTOR above = NAME(beaten)(top, bottom, g, zero), below = NAME(beaten)(top, bottom, zero, g);
         VECTOR left = NAME(beaten)(a, b, above, zero), right = NAME(beaten)(a, b, zero, above);
@@ -117,35 +121,48 @@ INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, in
     }
 }
 
+/* Rows of several vectors are passed over vector by vector, so many at a time that they stay in the first-level cache: the gradient of
+ * many rows, whose stores are in the way of loads else. From far away rows come faster one by one, as they lie. */
+#define NAME_BAND(rows, w) ((rows) * (w) * (int64_t)sizeof(T) > 1 << 21 ? 1 : 1 + 8192 / ((w) * (int64_t)sizeof(T)))
+
 /* Two rows of windows in a vector need its elements shuffled as the plane is wide, which takes one instruction or very many. */
 #define NAME_BELOW(ow) (VECTOR_BYTES == 64 && 2 * (ow) <= NAME_LANES)
 
 static void NAME(max_forward_2x2)(const samba_pool *p, int64_t rows, const T *x, T *y)
 {
-    int64_t w = p->w, ow = p->ow, done = 0;
+    int64_t w = p->w, ow = p->ow, done = 0, band = ow > NAME_LANES ? 1 : rows;
     if (NAME_BELOW(ow)) {
         NAME(windows) v = NAME(windows_of)(ow, w, true);
         done = rows / 2 * 2;
         NAME(forward_rows)(rows / 2, 4 * w, 2 * ow, w, x, y, &v);
     }
-    for (int64_t oj = 0; oj < ow && done < rows; oj += NAME_LANES) {
-        NAME(windows) v = NAME(windows_of)(ow - oj, w, false);
-        NAME(forward_rows)(rows - done, 2 * w, ow, w, x + 2 * done * w + 2 * oj, y + done * ow + oj, &v);
+    const NAME(windows) full = NAME(windows_of)(NAME_LANES, w, false), last = NAME(windows_of)((ow - 1) % NAME_LANES + 1, w, false);
+    for (; done < rows; done += band) {
+        band = band < rows - done ? band : rows - done;
+        const T *from = x + 2 * done * w;
+        T *to = y + done * ow;
+        int64_t oj = 0;
+        for (; oj + NAME_LANES < ow; oj += NAME_LANES)
+            NAME(forward_rows)(band, 2 * w, ow, w, from + 2 * oj, to + oj, &full);
+        NAME(forward_rows)(band, 2 * w, ow, w, from + 2 * oj, to + oj, &last);
     }
 }
 
 static void NAME(max_gradient_2x2)(const samba_pool *p, int64_t rows, const T *x, const T *dy, T *dx)
 {
-    int64_t w = p->w, ow = p->ow, done = 0;
+    int64_t w = p->w, ow = p->ow, done = 0, band = ow > NAME_LANES ? NAME_BAND(rows, w) : rows;
     if (NAME_BELOW(ow)) {
         NAME(windows) v = NAME(windows_of)(ow, w, true);
         done = rows / 2 * 2;
         NAME(gradient_rows)(rows / 2, 4 * w, 2 * ow, w, x, dy, dx, &v);
     }
-    for (int64_t oj = 0; oj < ow && done < rows; oj += NAME_LANES) {
-        NAME(windows) v = NAME(windows_of)(ow - oj, w, false);
-        int64_t at = 2 * done * w + 2 * oj;
-        NAME(gradient_rows)(rows - done, 2 * w, ow, w, x + at, dy + done * ow + oj, dx + at, &v);
+    const NAME(windows) full = NAME(windows_of)(NAME_LANES, w, false), last = NAME(windows_of)((ow - 1) % NAME_LANES + 1, w, false);
+    for (; done < rows; done += band) {
+        band = band < rows - done ? band : rows - done;
+        int64_t at = 2 * done * w, from = done * ow, oj = 0;
+        for (; oj + NAME_LANES < ow; oj += NAME_LANES)
+            NAME(gradient_rows)(band, 2 * w, ow, w, x + at + 2 * oj, dy + from + oj, dx + at + 2 * oj, &full);
+        NAME(gradient_rows)(band, 2 * w, ow, w, x + at + 2 * oj, dy + from + oj, dx + at + 2 * oj, &last);
     }
     for (int64_t row = 0; row < 2 * rows && 2 * ow < w; row++)
         memset(dx + row * w + 2 * ow, 0, (size_t)(w - 2 * ow) * sizeof *dx);
@@ -231,3 +248,4 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
 }
 #undef NAME_LANES
 #undef NAME_BELOW
+#undef NAME_BAND
