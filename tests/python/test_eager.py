@@ -2,6 +2,7 @@
 """Operations on SambaTensors outside tracing: every function that has a rule gives torch's values and gradients, through the library's kernels."""
 import gc
 import math
+import resource
 import threading
 import warnings
 import weakref
@@ -400,8 +401,31 @@ def test_programs_are_bounded(monkeypatch):
         kept = kept or weakref.ref(newest.context)
     assert len(eager._programs.by_key) == 2 and 0 < eager._programs.bytes <= 1 << 19
     del newest
-    gc.collect()
     assert kept() is None  # what is forgotten is freed
+    gc.disable()
+    try:
+        x = samba.randn(3, 3).requires_grad_()
+        torch.tanh(x).sum().backward()
+        kept = [weakref.ref(program) for program in eager._programs.by_key.values()]
+        eager._programs.clear()
+        assert not any(program() for program in kept)  # without the collector
+    finally:
+        gc.enable()
+
+
+def test_memory_stays():
+    def step(n):
+        x = samba.randn(8, n).requires_grad_()
+        F.cross_entropy(torch.relu(x @ samba.randn(n, 5)), samba.randint(5, (8,))).backward()
+
+    for n in (3, 4, 5):
+        step(n)
+    held = [(len(eager._programs.by_key), eager._programs.bytes)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for i in range(600):
+        step(3 + i % 3)
+    assert [(len(eager._programs.by_key), eager._programs.bytes)] == held
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4096  # KiB
 
 
 def test_large_tensors():

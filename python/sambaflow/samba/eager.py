@@ -12,6 +12,7 @@ operator that still has no rule is computed by torch, and a HostFallbackWarning 
 import inspect
 import threading
 import warnings
+import weakref
 from collections import OrderedDict
 
 import torch
@@ -50,9 +51,9 @@ _OF_NUMBERS = frozenset(
 # ATen operators that compute nothing, beside views and those that write.
 _MOVES = frozenset(
     """clone detach alias lift_fresh _to_copy _reshape_copy empty_like new_empty new_empty_strided new_zeros new_ones new_full zeros_like ones_like full_like
-    rand_like randn_like randint_like bernoulli normal multinomial _fused_dropout index index_select gather take take_along_dim scatter index_put
+    rand_like randn_like randint_like bernoulli normal multinomial index index_select gather take take_along_dim scatter index_put
     masked_select masked_scatter nonzero slice_backward select_backward diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter
-    _unsafe_index _unsafe_index_put flip roll tril triu diag diag_embed repeat cat stack _local_scalar_dense equal is_same_size isfinite one_hot
+    _unsafe_index _unsafe_index_put flip roll tril triu diag diag_embed repeat cat stack _local_scalar_dense equal is_same_size one_hot
     _assert_async _pin_memory resize""".split()
 )
 
@@ -91,11 +92,13 @@ class _Refused(Exception):
 class _Recorder(Tracer):
     """One call in the making: its tensors are inputs."""
 
-    def __init__(self, name):
+    def __init__(self, name, of_numbers):
         super().__init__(name)
         self.grad = True  # autograd stands outside
+        self.of_numbers = of_numbers
+        self.traced = []  # what stands for the tensors
         self.inputs = []  # names, in order
-        self.numbers = []  # (name, kind) that became inputs
+        self.numbers = []  # names of those that became inputs
         self.written = []  # (traced input, value it becomes): running statistics
         self._numbers = {}
 
@@ -108,6 +111,19 @@ class _Recorder(Tracer):
         lib.samba_tensor_free(made[0])
         self.context.check(status)
         return lib.samba_input(self.graph, name.encode())
+
+    def stand_in(self, x, name):
+        """What the rule gets for an argument."""
+        if isinstance(x, torch.Tensor):
+            plain = x._held if isinstance(x, SambaTensor) else x
+            value = self.declare(name, plain.dtype, plain.shape)
+            self.traced.append(from_value(value, plain.shape, plain.dtype))
+            return self.traced[-1]
+        if self.of_numbers and type(x) in (int, float):
+            return _Number(type(x), f"{name} (number)")
+        if isinstance(x, (list, tuple)) and not isinstance(x, torch.Size):
+            return type(x)([self.stand_in(part, f"{name}.{i}") for i, part in enumerate(x)])
+        return x
 
     def number(self, number, like):
         if not isinstance(number, _Number):
@@ -145,7 +161,7 @@ class _Program:
         self.numbers = ()  # names of inputs that are numbers
         self.lock = threading.Lock()  # the context's too
         self.c = None
-        self.first = None  # of a gradient's program: the forward's
+        self.first = weakref.ref(self)  # of a gradient's program: the forward's; without a circle, so that memory goes at once
         self.kept, self.bytes = False, 0  # whether the cache has it; with its gradients
         self.gradients = {}
 
@@ -205,7 +221,7 @@ class _Gradient:
         self.program = _Program(forward.context, graph, inputs, outputs, [forward.shapes[k] for k in wanted])
         self.program.shapes = [forward.shapes[k] for k in self.reads] + [forward.results[j] for j in self.grads]
         self.program.lock = forward.lock
-        self.program.first = forward.first or forward
+        self.program.first = forward.first
 
 
 class _Programs:
@@ -236,10 +252,11 @@ class _Programs:
 
     def holds(self, program, total):
         """Counts memory of a program that was compiled; older ones go where it is too much."""
-        first = program.first or program
+        first = program.first()
         with self.lock:
-            first.bytes += total
-            self.bytes += total if first.kept else 0
+            if first is not None:
+                first.bytes += total
+                self.bytes += total if first.kept else 0
             while len(self.by_key) > 1 and self.bytes > MOST_BYTES:
                 self._forget(self.by_key.popitem(last=False)[1])
 
@@ -329,24 +346,11 @@ def _record(func, rule, of_numbers, args, kwargs):
         inspect.signature(rule).bind(None, *args, **kwargs)
     except TypeError:
         raise _Refused from None  # an argument that the rule does not know: out=, axis=
-    recorder = _Recorder(getattr(func, "__name__", "operator"))
-    traced = []
-
-    def stand_in(x, name):
-        if isinstance(x, torch.Tensor):
-            plain = x._held if isinstance(x, SambaTensor) else x
-            value = recorder.declare(name, plain.dtype, plain.shape)
-            traced.append(from_value(value, plain.shape, plain.dtype))
-            return traced[-1]
-        if of_numbers and type(x) in (int, float):
-            return _Number(type(x), f"{name} (number)")
-        if isinstance(x, (list, tuple)) and not isinstance(x, torch.Size):
-            return type(x)([stand_in(part, f"{name}.{i}") for i, part in enumerate(x)])
-        return x
-
+    recorder = _Recorder(getattr(func, "__name__", "operator"), of_numbers)
     positional, named = _names(rule, args, kwargs)
-    new_args = [stand_in(x, name) for x, name in zip(args, positional)]
-    new_kwargs = {name: stand_in(kwargs[name], name) for name in named}
+    new_args = [recorder.stand_in(x, name) for x, name in zip(args, positional)]
+    new_kwargs = {name: recorder.stand_in(kwargs[name], name) for name in named}
+    traced = recorder.traced
     shapes = [(x.shape, x.dtype) for x in traced]
     _local.recorder = recorder
     try:
