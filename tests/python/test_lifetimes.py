@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads, collectors and memory: nothing crashes, nothing leaks."""
+import copy
 import gc
+import io
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 import weakref
 
+import numpy
 import pytest
 import torch
 from torch import nn
 
 import sambaflow.samba as samba
+from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError
 from sambaflow.runtime import Session, Tensor
 
@@ -66,6 +71,177 @@ def test_sessions_and_tracers_end(small):
 
     before = resident_after(again, 30)
     assert resident_after(again, 100) - before < 4 << 20
+
+
+def test_compiling_ends(small, tmp_path):
+    """compile, trace_graph and reset, 100 times after a warm-up of 30."""
+    pef, model, inputs = small
+    optim = samba.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def again():
+        path = samba.session.compile(model, inputs, optim, loss_indices=[0], output_folder=str(tmp_path))
+        samba.utils.trace_graph(model, inputs, optim, pef=path, loss_indices=[0])
+        samba.session.reset()
+
+    before = resident_after(again, 30)
+    assert resident_after(again, 100) - before < 4 << 20
+
+
+def test_transfers_operations_and_views_end(small):
+    """get, set, operations outside tracing with their gradients, DLPack capsules taken and not."""
+    _, model, inputs = small
+
+    def again():
+        weight = samba.session.device_get("lin.weight")
+        samba.session.device_set("lin.weight", weight)
+        samba.session.to_cpu(model)
+        x = samba.randn(4, 64, requires_grad=True)
+        (torch.relu(x) * 2).sum().backward()
+        shared = Tensor.from_dlpack("x", torch.zeros(64, 64))
+        torch.from_dlpack(shared)
+        shared.__dlpack__()
+
+    before = resident_after(again, 300)
+    assert resident_after(again, 1000) - before < 2 << 20
+
+
+def test_runs_while_collecting(small):
+    """With a collection at nearly every allocation a run gives the bits that it gives without."""
+    pef, model, inputs = small
+    losses = []
+    for stress in (False, True):
+        samba.session.reset()
+        outputs = samba.utils.trace_graph(model, inputs, pef=pef, loss_indices=[0])
+        threshold = gc.get_threshold()
+        gc.set_threshold(*((1,) if stress else threshold))
+        try:
+            losses.append([samba.session.run(inputs, outputs, hyperparam_dict={"lr": 0.1})[0].item() for _ in range(20)])
+        finally:
+            gc.set_threshold(*threshold)
+    assert losses[0] == losses[1] and losses[0][-1] < losses[0][0]
+
+
+def test_interrupts(small):
+    """An interrupt takes effect when the run ends, which is then as whole as any; the session goes on."""
+    pef, _, _ = small
+    session, reference = Session(pef), Session(pef)
+    x, target = Tensor.wrap("x", numpy.random.default_rng(0).normal(size=(4, 64)).astype("float32")), Tensor("target", "int64", (4,))
+    runs = 0
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for delay in (0.001, 0.0023, 0.0037, 0.005, 0.0071):
+            signal.setitimer(signal.ITIMER_REAL, delay)
+            with pytest.raises(KeyboardInterrupt):
+                while True:
+                    session.run([x, target], [])
+        runs = run_count(session)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    for _ in range(runs):
+        reference.run([x, target], [])
+    weights = [Tensor("lin.weight", "float32", (10, 64)) for _ in range(2)]
+    for each, weight in zip((session, reference), weights):
+        each.get(weight)
+    assert numpy.array_equal(numpy.asarray(weights[0]), numpy.asarray(weights[1])) and runs > 5
+
+
+def run_count(session):
+    """Runs that the library has done."""
+    stats = ffi.new("samba_run_stats *")
+    lib.samba_session_stats(session.c, stats)
+    return stats.runs
+
+
+FORKED = """
+import os, sys, threading
+from sambaflow.errors import StateError
+from sambaflow.runtime import Session
+
+pef = sys.argv[1]
+parent = Session(pef, threads=2)
+parent.run()
+
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException as error:
+            print(error)
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, work
+
+
+def refused(words, call):
+    try:
+        call()
+    except StateError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+
+
+def in_a_thread():
+    done = []
+    thread = threading.Thread(target=lambda: done.append(Session(pef, threads=2).run()))
+    thread.start()
+    thread.join()
+    assert done
+
+
+in_child(lambda: refused("before this process was forked", parent.run))
+in_child(lambda: refused("has lost those it had", lambda: Session(pef, threads=2)))
+in_child(lambda: Session(pef, threads=1).run())
+in_child(in_a_thread)
+parent.run()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "waitstatus_to_exitcode"), reason="needs fork and Python 3.9")
+def test_forks(small):
+    """A child of fork has none of OpenMP's threads: what would wait for them says so, what needs none works, and the parent goes on."""
+    pef, _, _ = small
+    subprocess.run([sys.executable, "-c", FORKED, pef], check=True, timeout=60, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+def model_again(way, model):
+    return copy.deepcopy(model) if way == "deepcopy" else pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle"])
+def test_copies_of_models(way):
+    """As of torch's own parameters: equal values in other memory, names, tied parameters, buffers."""
+    plain = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 6))
+    plain[2].weight = plain[0].weight
+    model = samba.from_torch_model_(plain)
+    again = model_again(way, model)
+    assert again[0].weight is again[2].weight and isinstance(again[0].weight, nn.Parameter)
+    for (name, mine), (its_name, its) in zip(model.state_dict(keep_vars=True).items(), again.state_dict(keep_vars=True).items()):
+        assert name == its_name and type(its) is type(mine) and its.sn_name == mine.sn_name and its.requires_grad == mine.requires_grad
+        assert torch.equal(its.torch(), mine.torch()) and its.data_ptr() != mine.data_ptr()
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    again.load_state_dict(torch.load(file))
+
+
+def test_copies_of_tensors():
+    tensor = samba.randn(2, 3, name="x", batch_dim=0, requires_grad=True)
+    (tensor * 2).sum().backward()
+    again = copy.deepcopy(tensor)
+    assert (again.sn_name, again.batch_dim, again.requires_grad) == ("x", 0, True) and torch.equal(again.grad.torch(), tensor.grad.torch())
+    empty = pickle.loads(pickle.dumps(samba.SambaTensor(shape=(2,), dtype=torch.int64, name="e")))
+    assert (empty.sn_name, empty.has_data, tuple(empty.shape), empty.dtype) == ("e", False, (2,), torch.int64)
+    assert copy.copy(tensor).data_ptr() == tensor.data_ptr() and weakref.ref(tensor)() is tensor
+    with pytest.raises(RuntimeError, match="detach"):
+        copy.deepcopy(tensor * 2)
 
 
 def test_collector_in_any_order(small):
@@ -126,20 +302,20 @@ def test_two_threads_two_sessions(small):
 
 
 def test_two_threads_one_session(small):
+    """Who finds a session in use is told, and waits for nothing."""
     pef, _, _ = small
-    session, refused, stop = Session(pef), [], time.monotonic() + 5
+    session, told = Session(pef), []
+    x = Tensor("x", "float32", (4, 64))
 
     def work():
-        while not refused and time.monotonic() < stop:
-            try:
-                session.run([], [])
-            except StateError as error:
-                refused.append(str(error))
+        for call in (session.run, lambda: session.get(x), lambda: session.set(x), lambda: session.save("nowhere"), lambda: session.load("nowhere")):
+            with pytest.raises(StateError, match="is used by another thread"):
+                call()
+            told.append(call)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
+    thread = threading.Thread(target=work)
+    with session._mine():  # as a run does
         thread.start()
-    for thread in threads:
-        thread.join()
-    if refused:  # they may never have met
-        assert "used by another thread" in refused[0]
+        thread.join(30)
+    assert len(told) == 5
+    session.run()
