@@ -218,6 +218,7 @@ def main():
     global pef
     part, parts = map(int, (sys.argv[2] if len(sys.argv) > 2 else "0/1").split("/"))
     log = open(sys.argv[1], "w", encoding="utf-8", errors="backslashreplace")
+    sys.argv[1:] = ["run"]  # what argparser finds where it is given nothing
     os.chdir(tempfile.mkdtemp())
     warnings.simplefilter("ignore")
     example = (samba.randn(4, 6, name="x"), samba.randint(4, (4,), name="target"))
