@@ -2,8 +2,8 @@
 """Every name of the documents, where it is implemented and which test uses it: makes docs/names.md, and says whether it is what it should be.
 
 Needs Python alone: sources and tests are read, not imported. A name is looked up as Python would, through imports and base classes; what ends
-in a class of torch is torch's. The test is the first that has the name in its own name, else the first that uses it, tests of the documents
-before others. test_names.py imports the package and compares.
+in a class of torch is torch's. The test is the first of the documents' tests that has the name in its own name, else the first that uses it, tests
+of the documents before others. test_names.py imports the package and compares.
 
 Usage: names.py [--write]"""
 import ast
@@ -200,7 +200,7 @@ def tested(home, name):
     fitting = [row for row in tests() if last in row[2]]
     if home.endswith("SambaTensor"):
         fitting.sort(key=lambda row: row[0] != "test_document_tensor.py")
-    fitting.sort(key=lambda row: not re.search(rf"(?<![a-z]){last.strip('_')}(?![a-z])", row[1]))
+    fitting.sort(key=lambda row: not row[0].startswith("test_document") or not re.search(rf"(?<![a-z]){last.strip('_')}(?![a-z])", row[1]))
     return f"{fitting[0][0]}: {fitting[0][1]}" if fitting else ""
 
 

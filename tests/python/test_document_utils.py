@@ -39,7 +39,9 @@ def test_loss_indices(tmp_path):
     assert gradients(tmp_path, [(2,), (3,)]) == [0, 0, 1, 2]
     assert gradients(tmp_path, [(2, 3)]) == [0, 0, 1, 2]
     assert gradients(tmp_path, None) == [1, 1, 1, 2]  # every output counts as a loss
-    for wrong in ([4], [(0, -1)], ["loss0"]):
+    with pytest.raises(TypeError, match="loss_indices has 'loss0'"):
+        gradients(tmp_path, ["loss0"])
+    for wrong in ([4], [(0, -1)]):
         with pytest.raises(ValueError, match="loss_indices: there is no output .*; the model has 4"):
             gradients(tmp_path, wrong)
 
