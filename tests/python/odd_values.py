@@ -108,7 +108,7 @@ ODD = {  # its name in the log -> how it is made
     "closed": lambda: closed, "SambaSession": samba.SambaSession, "Context": runtime.Context, "NULL": lambda: _core.ffi.NULL, "cdata": lambda: _core.ffi.new("int[4]"),
     "numpy": lambda: numpy.zeros((4, 6)), "object array": lambda: numpy.array([object()]), "read-only": lambda: numpy.frombuffer(b"12345678"),
     "record": lambda: numpy.zeros(2, "i4,f8"), "bytearray": lambda: bytearray(8), "array": lambda: array.array("f", [1, 2]), "view": lambda: memoryview(b"12")[::2],
-    "no path": lambda: pathlib.Path("/nowhere/at all"), "folder": lambda: pathlib.Path("."), "/dev/null": lambda: "/dev/null", "text file": text_file,
+    "no path": lambda: pathlib.Path("/dev/null/no folder"), "folder": lambda: pathlib.Path("."), "/dev/null": lambda: "/dev/null", "text file": text_file,
 }  # fmt: skip
 
 model = inputs = optim = outputs = pef = device = closed = None
