@@ -35,6 +35,29 @@ SAMBA_API samba_status samba_tensors_read(samba_context *context, const char *pa
 /* Counter-based random numbers: the same for a seed whatever the order or number of threads. Fill a float tensor. */
 SAMBA_API samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high);
 SAMBA_API samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation);
+/* The same by several threads, and by choice: the distribution, and how float32 becomes bfloat16. Bits depend on the seed alone. */
+typedef enum samba_distribution {
+    SAMBA_UNIFORM = 0,       /* [a, b), as samba_fill_uniform */
+    SAMBA_NORMAL = 1,        /* mean a, deviation b, by Box and Muller's transform, as samba_fill_normal */
+    SAMBA_NORMAL_INVERSE = 2, /* the same distribution by inverse transform sampling: a larger uniform number gives a larger normal one */
+    SAMBA_NORMAL_TRUNCATED = 3 /* what of it lies in [low, high], by inverse transform sampling */
+} samba_distribution;
+typedef enum samba_rounding { /* of a bfloat16 tensor's values, which are those of a float32 tensor */
+    SAMBA_NEAREST_EVEN = 0,
+    SAMBA_TRUNCATION = 1 /* the upper 16 bits */
+} samba_rounding;
+typedef struct samba_fill_options {
+    size_t struct_size;
+    samba_distribution distribution;
+    samba_rounding rounding;
+    double a, b;
+    uint64_t seed;
+    int threads;      /* 0: as many as OpenMP offers */
+    double low, high; /* of SAMBA_NORMAL_TRUNCATED; may be infinite */
+} samba_fill_options;
+SAMBA_API samba_fill_options samba_fill_defaults(void); /* uniform in [0, 1) */
+/* Fills a contiguous float tensor. DTYPE, STATE: as the two above; ARGUMENT also: strides, threads, distribution, rounding. */
+SAMBA_API samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *options);
 /* Integers in [low, high) for any dtype. */
 SAMBA_API samba_status samba_fill_integers(samba_tensor *tensor, uint64_t seed, int64_t low, int64_t high);
 /* A permutation of 0..n-1 (Fisher-Yates over counter-based numbers). */

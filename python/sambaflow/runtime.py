@@ -513,6 +513,16 @@ class Session:
         with self._mine():
             self.context.check(lib.samba_session_set(self.c, pointer))
 
+    def input_memory(self, name):
+        """A writable buffer that is the device's own memory of an input (samba_session_input), which a run given it does not copy. It keeps the
+        session alive."""
+        made = ffi.new("samba_tensor **")
+        with self._mine():
+            self.context.check(lib.samba_session_input(self.c, encoded(name), made))
+        tensor = self.context.owned(made[0], lib.samba_tensor_free)
+        data = ffi.gc(ffi.cast("char *", lib.samba_tensor_data(tensor)), lambda _, holders=(self, tensor): None)
+        return ffi.buffer(data, lib.samba_tensor_numel(tensor) * lib.samba_dtype_size(lib.samba_tensor_dtype(tensor)))
+
     def get(self, tensor):
         """Device to host, by the tensor's name."""
         pointer = _pointer(tensor, "get: the tensor")

@@ -36,6 +36,8 @@ char *samba_strdup(samba_context *context, const char *text);
 void samba_strfree(samba_context *context, char *text); /* NULL allowed */
 /* Grows `*items` (of item_size bytes each) so that `needed` fit, doubling; new room is zeroed. */
 samba_status samba_grow(samba_context *context, void **items, size_t item_size, int64_t *capacity, int64_t needed);
+/* Copies the caller's options over defaults; struct_size tells how much of them the caller knew. */
+samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options);
 
 /* ---- checked arithmetic: false on overflow or a negative operand ---- */
 bool samba_mul_checked(int64_t a, int64_t b, int64_t *result);

@@ -157,3 +157,17 @@ samba_status samba_grow(samba_context *context, void **items, size_t item_size, 
     *capacity = wanted;
     return SAMBA_OK;
 }
+
+samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options)
+{
+    size_t known;
+    memcpy(&known, given, sizeof known); /* struct_size is the first member of every options struct */
+    if (known < sizeof known || known > size)
+        return samba_fail(
+            context, SAMBA_ERROR_ARGUMENT,
+            "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "
+            "and compile against this library's headers",
+            call, known, size);
+    memcpy(options, given, known);
+    return SAMBA_OK;
+}

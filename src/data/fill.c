@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Filling tensors with random numbers, and shuffling. A tensor's element has its number by its place in C order, so a view is
- * filled as a contiguous tensor of its shape would be. */
+ * filled as a contiguous tensor of its shape would be, and threads may share the work in any way. */
 #include "data/data.h"
 #include "tensor/fill.h"
 #include "tensor/philox.h"
 
 #include <math.h>
+#include <omp.h>
+#include <string.h>
 
 #define CHUNK 256
+#define BLOCK 4096 /* elements that a thread fills at a time */
+#define MOST_THREADS 4096
 
-typedef enum kind { UNIFORM, NORMAL, INTEGERS } kind;
+typedef enum kind { UNIFORM = SAMBA_UNIFORM, NORMAL = SAMBA_NORMAL, INVERSE = SAMBA_NORMAL_INVERSE, TRUNCATED = SAMBA_NORMAL_TRUNCATED, INTEGERS } kind;
 
 typedef struct request {
     kind kind;
     uint64_t seed;
     double a, b;       /* low and high, mean and deviation */
+    double least, greatest; /* of a truncated distribution */
     int64_t low, high; /* integers */
 } request;
 
@@ -25,6 +30,10 @@ static void fill_range(const request *r, samba_dtype dtype, void *data, int64_t 
         samba_fill_uniform_range(dtype, data, r->seed, (uint64_t)first, count, r->a, r->b);
     else if (r->kind == NORMAL)
         samba_fill_normal_range(dtype, data, r->seed, (uint64_t)first, count, r->a, r->b);
+    else if (r->kind == INVERSE)
+        samba_fill_inverse_range(dtype, data, r->seed, (uint64_t)first, count, r->a, r->b);
+    else if (r->kind == TRUNCATED)
+        samba_fill_truncated_range(dtype, data, r->seed, (uint64_t)first, count, r->a, r->b, r->least, r->greatest);
     else
         samba_fill_integers_range(dtype, data, r->seed, (uint64_t)first, count, r->low, r->high);
 }
@@ -80,24 +89,97 @@ static samba_status check_float(const samba_tensor *tensor, const char *what)
     return SAMBA_OK;
 }
 
-samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high)
+static samba_status check_uniform(const samba_tensor *tensor, double low, double high)
 {
     SAMBA_TRY(check_float(tensor, "uniform"));
     if (!(low <= high) || !isfinite(high - low))
         return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
                           "uniform fill of tensor %s: from %g to %g; give finite bounds, the lower first",
                           samba_tensor_name(tensor), low, high);
-    return fill(tensor, &(request){.kind = UNIFORM, .seed = seed, .a = low, .b = high});
+    return SAMBA_OK;
 }
 
-samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation)
+static samba_status check_normal(const samba_tensor *tensor, double mean, double deviation)
 {
     SAMBA_TRY(check_float(tensor, "normal"));
     if (!isfinite(mean) || !isfinite(deviation) || deviation < 0)
         return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
                           "normal fill of tensor %s: mean %g, deviation %g; give finite numbers, the deviation not negative",
                           samba_tensor_name(tensor), mean, deviation);
+    return SAMBA_OK;
+}
+
+samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high)
+{
+    SAMBA_TRY(check_uniform(tensor, low, high));
+    return fill(tensor, &(request){.kind = UNIFORM, .seed = seed, .a = low, .b = high});
+}
+
+samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation)
+{
+    SAMBA_TRY(check_normal(tensor, mean, deviation));
     return fill(tensor, &(request){.kind = NORMAL, .seed = seed, .a = mean, .b = deviation});
+}
+
+/* ---- by several threads ---- */
+samba_fill_options samba_fill_defaults(void) { return (samba_fill_options){.struct_size = sizeof(samba_fill_options), .b = 1}; }
+
+static samba_status check_fill(const samba_tensor *tensor, const samba_fill_options *o)
+{
+    const char *name = samba_tensor_name(tensor);
+    if ((int)o->distribution < SAMBA_UNIFORM || o->distribution > SAMBA_NORMAL_TRUNCATED)
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                          "fill of tensor %s: there is no distribution %d; give SAMBA_UNIFORM or a SAMBA_NORMAL", name, (int)o->distribution);
+    if (o->distribution == SAMBA_NORMAL_TRUNCATED && !(o->low <= o->high))
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "truncated fill of tensor %s: from %g to %g; give bounds, the lower first", name,
+                          o->low, o->high);
+    if (o->rounding != SAMBA_NEAREST_EVEN && o->rounding != SAMBA_TRUNCATION)
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                          "fill of tensor %s: there is no rounding %d; give SAMBA_NEAREST_EVEN or SAMBA_TRUNCATION", name, (int)o->rounding);
+    if (o->threads < 0 || o->threads > MOST_THREADS)
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "fill of tensor %s: %d threads; give 1 to %d, or 0 for as many as OpenMP offers",
+                          name, o->threads, MOST_THREADS);
+    SAMBA_TRY(o->distribution == SAMBA_UNIFORM ? check_uniform(tensor, o->a, o->b) : check_normal(tensor, o->a, o->b));
+    if (!tensor->storage)
+        return samba_fail(tensor->context, SAMBA_ERROR_STATE, "fill of tensor %s: it has no data; make it with samba_tensor_new", name);
+    if (!samba_tensor_is_contiguous(tensor))
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "fill of tensor %s: it is not contiguous; fill one that is, and copy", name);
+    return SAMBA_OK;
+}
+
+/* bfloat16 by way of float32: nearest even adds what carries into the upper half; there are no infinities or nans here. */
+static void fill_low(const request *r, samba_rounding rounding, uint16_t *to, int64_t first, int64_t count)
+{
+    float values[BLOCK];
+    fill_range(r, SAMBA_FLOAT32, values, first, count);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        if (rounding == SAMBA_NEAREST_EVEN)
+            bits += 0x7FFF + (bits >> 16 & 1);
+        to[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *given)
+{
+    samba_fill_options options = samba_fill_defaults();
+    SAMBA_TRY(samba_options_take(tensor->context, "samba_fill", given, sizeof options, &options));
+    SAMBA_TRY(check_fill(tensor, &options));
+    const request r = {.kind = (kind)options.distribution, .seed = options.seed, .a = options.a, .b = options.b, .least = options.low,
+                       .greatest = options.high};
+    const int64_t numel = samba_tensor_numel(tensor), size = (int64_t)samba_dtype_size(tensor->dtype);
+    const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && numel > BLOCK)
+    for (int64_t first = 0; first < numel; first += BLOCK) {
+        int64_t count = numel - first < BLOCK ? numel - first : BLOCK;
+        char *to = tensor->data + first * size;
+        if (tensor->dtype == SAMBA_BFLOAT16)
+            fill_low(&r, options.rounding, (uint16_t *)(void *)to, first, count);
+        else
+            fill_range(&r, tensor->dtype, to, first, count);
+    }
+    return SAMBA_OK;
 }
 
 /* The integers a dtype holds; float16's are those that do not round to infinity. */

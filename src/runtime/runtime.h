@@ -115,7 +115,5 @@ void samba_profiler_free(samba_session *session);
 /* ---- weights.c ---- */
 samba_status samba_weights_fill(samba_session *session); /* parameters, buffers and gradients from their initializers */
 
-/* Copies the caller's options over defaults; struct_size tells how much of them the caller knew. */
-samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options);
 
 #endif

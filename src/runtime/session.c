@@ -17,20 +17,6 @@ samba_session_options samba_session_defaults(void)
     return (samba_session_options){.struct_size = sizeof(samba_session_options)};
 }
 
-samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options)
-{
-    size_t known;
-    memcpy(&known, given, sizeof known); /* struct_size is the first member of every options struct */
-    if (known < sizeof known || known > size)
-        return samba_fail(
-            context, SAMBA_ERROR_ARGUMENT,
-            "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "
-            "and compile against this library's headers",
-            call, known, size);
-    memcpy(options, given, known);
-    return SAMBA_OK;
-}
-
 /* ---- making ---- */
 static samba_status open_device(samba_session *session, const samba_session_options *options)
 {

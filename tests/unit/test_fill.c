@@ -149,6 +149,103 @@ static void test_normal(void **state)
     samba_tensor_free(tensor);
 }
 
+/* The distribution function of what a word gives is the word again. */
+static void test_inverse(void **state)
+{
+    (void)state;
+    enum { N = 300000 };
+    samba_tensor *tensor = make(SAMBA_FLOAT64, N);
+    const double *values = (const double *)tensor->data;
+    samba_fill_options options = samba_fill_defaults();
+    options.distribution = SAMBA_NORMAL_INVERSE;
+    options.a = 0, options.b = 1, options.seed = 17;
+    assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
+    double greatest = 0, squares = 0;
+    for (int64_t i = 0; i < N; i++) {
+        uint64_t pair = samba_philox_word64(17, (uint64_t)i / 2);
+        double p = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32;
+        double back = 0.5 * erfc(-values[i] * sqrt(0.5)), slope = exp(-values[i] * values[i] / 2) / sqrt(2 * 3.14159265358979323846);
+        assert_true(fabs(back - p) <= 1e-15 + slope * 1e-13 * fmax(fabs(values[i]), 1)); /* erfc's rounding, and the series of ln */
+        greatest = fmax(greatest, fabs(values[i]));
+        squares += values[i] * values[i];
+    }
+    assert_true(greatest > 4 && greatest < 6.4 && fabs(squares / N - 1) < 0.015);
+    samba_tensor_free(tensor);
+}
+
+/* The distribution function of what a word gives is the word, scaled to the bounds; also far out in either tail. */
+static void test_truncated(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static const double cases[][4] = {{0, 1, -2, 2}, {1, 0.5, 0, INFINITY}, {0, 1, 6, 9}, {0, 1, -9, -6}, {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
+    samba_tensor *tensor = make(SAMBA_FLOAT64, N);
+    const double *values = (const double *)tensor->data, root = sqrt(0.5);
+    samba_fill_options options = samba_fill_defaults();
+    options.distribution = SAMBA_NORMAL_TRUNCATED;
+    options.seed = 31;
+    for (int c = 0; c < SAMBA_COUNT(cases); c++) {
+        double mean = options.a = cases[c][0], deviation = options.b = cases[c][1];
+        options.low = cases[c][2], options.high = cases[c][3];
+        assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
+        bool upper = options.low > mean; /* then probabilities from above */
+        double sign = upper ? 1 : -1, begin = (upper ? options.high : options.low), end = upper ? options.low : options.high;
+        double first = 0.5 * erfc(sign * (begin - mean) / deviation * root), last = 0.5 * erfc(sign * (end - mean) / deviation * root);
+        for (int64_t i = 0; i < N; i++) {
+            uint64_t pair = samba_philox_word64(31, (uint64_t)i / 2);
+            double u = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32, p = first + u * (last - first);
+            double back = 0.5 * erfc(sign * (values[i] - mean) / deviation * root);
+            assert_true(values[i] >= options.low && values[i] <= options.high);
+            if (fabs(back - p) > 1e-12 * fmin(p, 1) + 1e-15 * (p > 1e-6))
+                fail_msg("case %d, value %.17g: %g is not %g", c, values[i], back, p);
+        }
+    }
+    options.b = 0, options.low = 3.5, options.high = 4;
+    assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
+    assert_true(values[5] == 3.5); /* nothing of it lies there: the nearest bound */
+    options.low = 5;
+    assert_message(samba_fill(tensor, &options), SAMBA_ERROR_ARGUMENT, "from 5 to 4");
+    samba_tensor_free(tensor);
+}
+
+/* Any number of threads gives the bits of one; bfloat16 is float32, rounded as asked for; bits by hand. */
+static void test_threads_and_rounding(void **state)
+{
+    (void)state;
+    enum { N = 50001 };
+    samba_tensor *wide = make(SAMBA_FLOAT32, N), *one = make(SAMBA_FLOAT32, N), *low = make(SAMBA_BFLOAT16, N);
+    for (int distribution = 0; distribution < 3; distribution++) {
+        samba_fill_options options = samba_fill_defaults();
+        options.distribution = (samba_distribution)distribution;
+        options.a = -0.5, options.b = 1.5, options.seed = 23, options.threads = 1;
+        assert_int_equal(samba_fill(one, &options), SAMBA_OK);
+        if (distribution < 2) {
+            assert_int_equal(distribution == 0 ? samba_fill_uniform(wide, 23, -0.5, 1.5) : samba_fill_normal(wide, 23, -0.5, 1.5), SAMBA_OK);
+            assert_memory_equal(one->data, wide->data, N * 4);
+        }
+        for (int threads = 2; threads <= 5; threads += 3) {
+            options.threads = threads;
+            assert_int_equal(samba_fill(wide, &options), SAMBA_OK);
+            assert_memory_equal(one->data, wide->data, N * 4);
+            for (int rounding = 0; rounding < 2; rounding++) {
+                int up = 0;
+                options.rounding = (samba_rounding)rounding;
+                assert_int_equal(samba_fill(low, &options), SAMBA_OK);
+                for (int64_t i = 0; i < N; i++) {
+                    uint32_t bits = ((const uint32_t *)(const void *)one->data)[i], kept = bits >> 16, cut = bits & 0xFFFF;
+                    bool rises = rounding == SAMBA_NEAREST_EVEN && (cut > 0x8000 || (cut == 0x8000 && kept & 1));
+                    assert_int_equal(((const uint16_t *)(const void *)low->data)[i], kept + rises);
+                    up += rises;
+                }
+                assert_true(rounding == SAMBA_TRUNCATION ? up == 0 : up > N / 3);
+            }
+        }
+    }
+    samba_tensor_free(low);
+    samba_tensor_free(one);
+    samba_tensor_free(wide);
+}
+
 static void test_integers(void **state)
 {
     (void)state;
@@ -209,6 +306,22 @@ static void test_filling_wrongly(void **state)
     assert_message(samba_fill_uniform(empty, 1, 0, 1), SAMBA_ERROR_STATE, "hollow: it has no data");
     assert_int_equal(samba_tensor_expand(real, 1, &size, &expanded), SAMBA_OK);
     assert_message(samba_fill_uniform(expanded, 1, 0, 1), SAMBA_ERROR_ARGUMENT, "expanded");
+    samba_fill_options options = samba_fill_defaults();
+    assert_message(samba_fill(whole, &options), SAMBA_ERROR_DTYPE, "it is int32");
+    assert_message(samba_fill(empty, &options), SAMBA_ERROR_STATE, "hollow: it has no data");
+    assert_message(samba_fill(expanded, &options), SAMBA_ERROR_ARGUMENT, "not contiguous");
+    options.threads = -1;
+    assert_message(samba_fill(real, &options), SAMBA_ERROR_ARGUMENT, "-1 threads");
+    options.threads = 1, options.distribution = (samba_distribution)4;
+    assert_message(samba_fill(real, &options), SAMBA_ERROR_ARGUMENT, "distribution 4");
+    options.distribution = SAMBA_UNIFORM, options.rounding = (samba_rounding)2;
+    assert_message(samba_fill(real, &options), SAMBA_ERROR_ARGUMENT, "rounding 2");
+    options.rounding = SAMBA_TRUNCATION, options.a = 2;
+    assert_message(samba_fill(real, &options), SAMBA_ERROR_ARGUMENT, "from 2 to 1");
+    options.distribution = SAMBA_NORMAL_INVERSE, options.b = -1;
+    assert_message(samba_fill(real, &options), SAMBA_ERROR_ARGUMENT, "deviation -1");
+    options.struct_size = 1;
+    assert_message(samba_fill(real, &options), SAMBA_ERROR_ARGUMENT, "struct_size");
     samba_tensor_free(expanded);
     samba_tensor_free(empty);
     samba_tensor_free(real);
@@ -252,6 +365,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
     const struct CMUnitTest tests[] = {TEST(test_cutting),  TEST(test_uniform),         TEST(test_normal),
+                                       TEST(test_inverse),  TEST(test_truncated), TEST(test_threads_and_rounding),
                                        TEST(test_integers), TEST(test_filling_wrongly), TEST(test_shuffle)};
     return cmocka_run_group_tests_name("fill", tests, NULL, NULL);
 }

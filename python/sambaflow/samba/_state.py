@@ -2,6 +2,7 @@
 """What tensors must find without importing what imports them: the tracer at work, eager execution and the global session."""
 tracer = None
 session = None
+legacy_names = False  # SambaSession.use_legacy_names
 
 
 def eager(func, args, kwargs):

@@ -23,9 +23,11 @@ def from_torch_model_(model):
     for path, part in module("from_torch_model_", model).named_modules():
         for kind in (part._parameters, part._buffers):
             for key, tensor in kind.items():
+                name = f"{path}.{key}" if path else key
+                if isinstance(tensor, SambaTensor):
+                    tensor.sn_name = tensor.sn_name or name
                 if tensor is None or isinstance(tensor, SambaTensor):
                     continue
-                name = f"{path}.{key}" if path else key
                 if id(tensor) not in made:
                     fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is part._parameters else from_torch_tensor(tensor, name)
                     made[id(tensor)] = (fresh, tensor)

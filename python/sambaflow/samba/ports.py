@@ -54,6 +54,21 @@ class Ports:
         self._inputs = {name: _Port(device, name) for name in device.names("input")}
         self._inputs.update((name, self._inputs[place]) for name, place in places.items() if place in self._inputs)
         self._outputs = {name: _Port(device, name) for name in device.names("output")}
+        self._own = {}  # name of an input -> SambaTensor over the device's memory
+
+    def own(self, tensor):
+        """A SambaTensor over the device's memory of the input of that name, with its values; what is no input as it is."""
+        name = tensor.sn_name
+        if name not in self._inputs:
+            return tensor
+        self._device.set(host_tensor(tensor, self._inputs[name].name))
+        if name not in self._own:
+            port = self._inputs[name]
+            if port.like.numel() == 0:
+                return tensor
+            memory = self._device.input_memory(port.name)
+            self._own[name] = torch.frombuffer(memory, dtype=port.dtype).view(port.shape)
+        return SambaTensor(self._own[name], name=name, batch_dim=tensor.batch_dim)
 
     def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""

@@ -17,7 +17,6 @@ True
 >>> session.get_section_types() == {"FWD", "BCKWD", "OPT"}
 True
 """
-import atexit
 import contextlib
 
 import torch
@@ -25,8 +24,8 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, trees
-from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, output_gradients
+from sambaflow.samba import _state, exits, lazy, trees
+from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
@@ -37,6 +36,7 @@ from sambaflow.samba.ports import Ports, host_tensor
 from sambaflow.samba.regions import last_of_each
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
+from sambaflow.samba.runtime_profile import RuntimeProfile, level
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 from sambaflow.samba.trace import Tracer, at_work
 from sambaflow.samba.utils.pef_utils import write_notes
@@ -56,7 +56,17 @@ class SambaSession:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
         self.seed = 0
-        self._profiler = Profiler()
+        self._profiler, self._runtime_profile = Profiler(), None
+        self._pinned = False
+        self._settings = {}  # of setup
+
+    def setup(self, args):
+        """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything with
+        attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device where it is not
+        told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and `data_parallel_mode` are defaults of run;
+        `mapping` is checked. Other attributes are left alone. What was set up before is replaced."""
+        self._settings = settings(args)
+        self.seed = self._settings.get("seed", self.seed)
 
     def __repr__(self):
         return f"SambaSession({'no PEF' if self._device is None else self._device})"
@@ -66,7 +76,9 @@ class SambaSession:
 
     @of_session
     def reset(self, pef_path=""):
-        """Forgets the PEF, its device memory and what was traced; loads another PEF where one is given."""
+        """Forgets the PEF, its device memory, what was traced and set up; loads another PEF where one is given."""
+        if self._runtime_profile is not None:
+            self._runtime_profile.python.disable()
         self.__init__(pef_path)
 
     def save(self, path, with_state=True):
@@ -102,6 +114,46 @@ class SambaSession:
             yield self._profiler
         finally:
             self.end_samba_profile(filename)
+
+    def start_runtime_profile(self, timer_enabled=True):
+        """Begins to time sections on the device (samba.runtime_profile) and, by cProfile, the program, if the environment variable
+        ENABLE_RUNTIME_PERF is SUMMARY, or DETAILED for operators too; else does nothing. `timer_enabled`: end_runtime_profile prints the
+        time between the two."""
+        word = level()
+        if word is None:
+            return
+        if self._runtime_profile is not None:
+            raise errors.StateError("start_runtime_profile: it is running; end it first")
+        self._runtime_profile = RuntimeProfile(self.loaded(), word, timer_enabled)
+
+    def end_runtime_profile(self, log_file="cprofile_tmp.log"):
+        """Ends it and writes tables of both to `log_file`, and a timeline beside it, as Trace Event JSON with the ending .json."""
+        profile, self._runtime_profile = self._runtime_profile, None
+        if profile is not None:
+            profile.end(log_file)
+        elif level() is not None:
+            raise errors.StateError("end_runtime_profile: call start_runtime_profile first")
+
+    # ---- pinned memory ----
+
+    def enable_pinned_memory(self):
+        """From here on a SambaLoader puts its batches into the device's own memory of the inputs, so that run copies nothing. A batch is
+        then valid until the next one is taken."""
+        self._pinned = True
+
+    def disable_pinned_memory(self):
+        """Batches have memory of their own again."""
+        self._pinned = False
+
+    def use_pinned_memory(self):
+        """Whether enable_pinned_memory is in force."""
+        return self._pinned
+
+    def pin(self, tensors):
+        """SambaTensors over the device's memory of these inputs, with their values; those that are no inputs as they are."""
+        self.loaded()
+        with self._profiler.event("PyRT_SET_PINNED_INPUT_TENSORS"):
+            return tuple(self._ports.own(tensor) for tensor in tensors)
 
     def _use(self, device, places=None):
         self._device, self._places = device, places or {}
@@ -174,11 +226,12 @@ class SambaSession:
         """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the hyperparameters become
         those of the optimizers."""
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
+        pef = pef or self._settings.get("pef", "")
         if not pef and self._device is None:
             raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
         if pef:
             with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-                device = Session(pef, seed=self.seed)
+                device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
         else:
             device = self._device
         self._compare(device, tracer)
@@ -190,6 +243,8 @@ class SambaSession:
                 self._traced[name] = tensor
         for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
             self._traced[tensor.sn_name] = tensor
+            if device.tensors.get(self._places.get(tensor.sn_name, tensor.sn_name), ("",))[0] == "input":
+                tensor.fast_access = True
         if transfer_device:
             self.to_device()
             self._send_optimizer_state(optim)
@@ -233,6 +288,11 @@ class SambaSession:
         other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the order of the
         outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run. Wrong arguments change nothing."""
         device, calls, gradients = self._device or self.loaded(), NO_CALLS, ()
+        if self._settings:
+            data_parallel = data_parallel or self._settings.get("data_parallel", False)
+            reduce_on_rdu = reduce_on_rdu or self._settings.get("reduce_on_rdu", False)
+            if data_parallel_mode == "normal":
+                data_parallel_mode = self._settings.get("data_parallel_mode", "normal")
         if data_parallel or reduce_on_rdu or data_parallel_mode != "normal":
             check_data_parallel("run", data_parallel, reduce_on_rdu, data_parallel_mode)
         if graph_name is not None:
@@ -280,12 +340,12 @@ class SambaSession:
         """Copies a host tensor to the device."""
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
-            device.set(host_tensor(tensor, self._places.get(name, name)))
+            device.set(host_tensor(lazy.values_once(tensor), self._places.get(name, name)))
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""
         for name, tensor in self._traced.items():
-            if tensor.has_data and self.has(name) and self._device.tensors[self._places.get(name, name)][0] != "output":
+            if (tensor.has_data or tensor.materializer_provided) and self.has(name) and self._device.tensors[self._places.get(name, name)][0] != "output":
                 self.device_set(name, tensor)
 
     @of_session
@@ -378,15 +438,48 @@ class SambaSession:
                 lib.samba_graphamp_pop(tracer.graph)
 
     @staticmethod
+    def use_legacy_names(use):
+        """Whether models traced from here on name operators by counting them instead of by their module: the hyperparameters of dropouts are
+        dropout0.p, dropout0.seed, dropout1.p and so on. Models with batch normalization are refused while it is on."""
+        _state.legacy_names = bool(use)
+
+    @staticmethod
+    def use_abexit(func, *args, **kwargs):
+        """Runs func(*args, **kwargs), usually main, as the whole rest of the program, and ends the process when it ends: handlers given to
+        atexit_register run, those of Python's atexit do not. The exit status is 0, what sys.exit was given, or 1 after an exception,
+        which is printed. Does not return."""
+        exits.run(func, args, kwargs)
+
+    @staticmethod
     def atexit_register(func, *args, **kwargs):
-        """Has `func` called when the program ends."""
-        atexit.register(func, *args, **kwargs)
+        """Has func(*args, **kwargs) called when the program ends, as usual or by use_abexit; what was registered last runs first."""
+        exits.register(func, *args, **kwargs)
 
     def reset_random_generator(self):
         """Random numbers start over, from the seed of utils.set_seed: masks of dropout, also of dropouts that were given a seed, as right after
         trace_graph."""
         if self._device is not None:
             self._device.reset_random(self.seed)
+        lazy.restart()
+
+    # ---- lazy parameters ----
+
+    def enable_lazy_param(self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
+        """Parameters that modules register from here on are placeholders without memory; what initializes them is done when their values are
+        needed, by `init_threads` threads (at most four for each processor). The values depend on `seed` (None: one that torch draws) and the
+        order of initialization alone. `inverse_transform_sampling`: normal numbers by the inverse of their distribution function instead of
+        Box and Muller's transform. `fp32_to_bf16_rounding`: 'nearest_even' or 'truncation', of parameters made as bfloat16."""
+        lazy.enable(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
+
+    @staticmethod
+    def disable_lazy_param():
+        """Modules get parameters with values again. Placeholders that there are stay."""
+        lazy.disable()
+
+    @staticmethod
+    def use_lazy_param():
+        """Whether enable_lazy_param is in force."""
+        return lazy.enabled()
 
     # ---- what the PEF has ----
 

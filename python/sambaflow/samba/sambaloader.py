@@ -13,14 +13,19 @@ import threading
 
 import torch
 
+from sambaflow.samba import _state
 from sambaflow.samba.sambatensor import SambaTensor
 
 _END = object()
 
 
 class SambaLoader:
-    """Iterates over `torch_loader`, whose items are one tensor or as many as `names`, `prefetch` items ahead. An exception of the iterable is
-    raised where its item would have come. Leaving the loop early stops the thread."""
+    """Iterates over `torch_loader`, whose items are one tensor or as many as `names`, `prefetch` items ahead: a thread calls it and makes
+    contiguous tensors of what it gives. Shuffling and workers are its own. An exception of the iterable is raised where its item would have
+    come; leaving the loop early, or dropping the iterator, waits for the item being made and ends the thread.
+
+    With samba.session.enable_pinned_memory() the tensors are the device's own memory of the inputs of those names, and valid until the next
+    batch is taken."""
 
     def __init__(self, torch_loader, names, prefetch=2):
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
@@ -34,7 +39,8 @@ class SambaLoader:
         item = [item] if isinstance(item, torch.Tensor) else list(item)
         if len(item) != len(self.names):
             raise ValueError(f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}")
-        return tuple(SambaTensor(x if isinstance(x, torch.Tensor) else torch.as_tensor(x), name=name) for x, name in zip(item, self.names))
+        item = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in item]
+        return tuple(SambaTensor(x if isinstance(x, SambaTensor) else x.contiguous(), name=name) for x, name in zip(item, self.names))
 
     def __iter__(self):
         items, stop = queue.Queue(self.prefetch), threading.Event()
@@ -66,7 +72,7 @@ class SambaLoader:
                     raise error
                 if tensors is _END:
                     return
-                yield tensors
+                yield _state.session.pin(tensors) if _state.session.use_pinned_memory() else tensors
         finally:
             stop.set()
             thread.join()

@@ -226,6 +226,13 @@ class Tracer:
         """' (in module a.b, model.py:12)' of the call being traced; with `code`, the line too."""
         return places.describe(self.stack[-1] if self.stack else "", code)
 
+    def dropout_name(self):
+        """What the hyperparameters of the dropout being traced begin with: its module's path; its number where it has none, or names are
+        the legacy ones."""
+        self.dropouts += 1
+        path = "" if _state.legacy_names or not self.stack else self.stack[-1]
+        return path or f"dropout{self.dropouts - 1}"
+
     def refuse_values(self, what):
         """Tracing knows shapes, not values; rules/values.py says what to do instead."""
         instead = INSTEAD.get(what, INSTEAD["item()"])

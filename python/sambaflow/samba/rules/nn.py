@@ -101,9 +101,7 @@ def embedding_of(t, weight, indices, padding_idx=-1, scale_grad_by_freq=False, s
 def dropout(t, input, p=0.5, training=True, inplace=False):
     if not training or p == 0:
         return input
-    name = t.stack[-1] if t.stack and t.stack[-1] else f"dropout{t.dropouts}"
-    t.dropouts += 1
-    return in_place(t, input, t.wrap(lib.samba_dropout(t.value(input), name.encode(), p)), inplace)
+    return in_place(t, input, t.wrap(lib.samba_dropout(t.value(input), t.dropout_name().encode(), p)), inplace)
 
 
 @rule(F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
@@ -140,8 +138,6 @@ def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fal
         options.mask = t.value(attn_mask)
     options.is_causal, options.enable_gqa, options.scale = is_causal, enable_gqa, scale or 0.0
     if dropout_p > 0:
-        name = t.stack[-1] if t.stack and t.stack[-1] else f"dropout{t.dropouts}"
-        t.dropouts += 1
-        kept = ffi.new("char[]", name.encode())
+        kept = ffi.new("char[]", t.dropout_name().encode())
         options.dropout, options.dropout_p = kept, dropout_p
     return t.wrap(lib.samba_scaled_dot_product_attention(t.value(query), t.value(key), t.value(value), options))

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
-from sambaflow.samba.rules.common import NONE, rank
+from sambaflow.samba import _state
+from sambaflow.samba.rules.common import NONE, rank, unsupported
 from sambaflow.samba.trace import rule
 
 T = torch.Tensor
@@ -14,6 +15,8 @@ T = torch.Tensor
 
 @rule(F.batch_norm)
 def batch_norm(t, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    if _state.legacy_names:
+        unsupported(t, "batch_norm cannot be traced under legacy names: call samba.session.use_legacy_names(False)")
     dims = [d for d in range(rank(input)) if d != 1]
     shape = [1 if d != 1 else input.shape[1] for d in range(rank(input))]
 
