@@ -28,8 +28,17 @@ def mypy(*files):
     return done.stdout.splitlines()
 
 
-def test_right_and_stubs():
-    assert mypy("right.py", *STUBS) == []
+def name_of(stub):
+    parts = stub.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_stubs():
+    assert mypy(*(word for stub in STUBS for word in ("-m", name_of(stub)))) == []
+
+
+def test_right():
+    assert mypy("right.py") == []
 
 
 def test_wrong():
@@ -37,11 +46,6 @@ def test_wrong():
     expected = {(i, line.rsplit("# error: ", 1)[1]) for i, line in enumerate(lines, 1) if "  # error: " in line}
     found = {(int(m[1]), m[2]) for m in (re.search(r"wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", line) for line in mypy("wrong.py")) if m}
     assert found == expected
-
-
-def module_of(stub):
-    parts = stub.relative_to(PACKAGE.parent).with_suffix("").parts
-    return importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
 
 
 def members(body):
@@ -104,7 +108,7 @@ def compare(where, stub, real, own):
 
 @pytest.mark.parametrize("stub", STUBS, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_stub_is_the_package(stub):
-    module, tree = module_of(stub), ast.parse(stub.read_text(encoding="utf-8"))
+    module, tree = importlib.import_module(name_of(stub)), ast.parse(stub.read_text(encoding="utf-8"))
     homes = "sambaflow." if hasattr(module, "__path__") else module.__name__  # a package offers what its modules have
     own = [name for name, x in vars(module).items() if (inspect.isclass(x) or inspect.isfunction(x)) and x.__module__.startswith(homes)
            and x.__module__ != "sambaflow.samba.functional"]  # fmt: skip  these it offers by *
