@@ -88,8 +88,16 @@ def generated(statements, name):
                for statement in statements if isinstance(statement, ast.Assign) for node in ast.walk(statement))  # fmt: skip
 
 
+REFUSED = "refused"
+
+
+def refuses(node):
+    """Whether a function does nothing but raise."""
+    return isinstance(node, ast.FunctionDef) and all(isinstance(x, ast.Raise) for x in node.body[ast.get_docstring(node) is not None :])
+
+
 def find(path, name):
-    """`file: name` where module `path` has `name`; None where it has not."""
+    """`file: name` where module `path` has `name`; REFUSED where that only raises, None where it has not."""
     if not module_of(path):
         return None
     file, statements = module_of(path)
@@ -100,7 +108,7 @@ def find(path, name):
             return shown(module_of(f"{node.module}.{original}")[0])
         return find(node.module, original)
     if node is not None:
-        return shown(file, name)
+        return REFUSED if refuses(node) else shown(file, name)
     for star in statements:
         if isinstance(star, ast.ImportFrom) and star.names[0].name == "*" and module_of(star.module):
             found = find(star.module, name)
@@ -128,7 +136,7 @@ def find_member(path, owner, name):
     if isinstance(node, ast.ImportFrom):
         return find_member(node.module, owner, name)
     if name in attributes(node):
-        return shown(file, f"{owner}.{name}")
+        return REFUSED if refuses(dict(bound(node.body)).get(name)) else shown(file, f"{owner}.{name}")
     for base in node.bases:
         words = ast.unparse(base)
         if words.startswith("torch."):
@@ -149,7 +157,7 @@ def shown(file, name=None):
 
 
 def implemented(home, name):
-    """Where, as a line of the page; '' while it is not there."""
+    """Where, as a line of the page; '' where it is nowhere."""
     *path, last = f"{home}.{name}".split(".")
     if path[-1][0].isupper():
         found = find_member(".".join(path[:-1]), path[-1], last)
@@ -213,22 +221,22 @@ def rows(document):
 def page():
     """The text of docs/names.md."""
     lines = ["# Names of the documents", "", "Made by `tests/python/names.py --write`, which reads `python` and `tests/python`; `make check` fails when it is",
-             "not what that makes. Files are those of `python` and `tests/python`."]  # fmt: skip
+             "not what that makes. Files are those of `python` and `tests/python`. What is refused raises an UnsupportedError that says what to do."]  # fmt: skip
     for document in DOCUMENTS:
         lines += ["", f"## {document}", "", "| name | implemented | tested |", "| --- | --- | --- |"]
         for name, where, test in rows(document):
-            lines.append(f"| `{name}` | {f'`{where}`' if where else 'not yet'} | {f'`{test}`' if where and test else ''} |")
+            lines.append(f"| `{name}` | {where if where == REFUSED else f'`{where}`'} | `{test}` |")
     return "\n".join(lines) + "\n"
 
 
-def untested():
-    """Names that are implemented and that no test uses."""
-    return [f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if where and not test]
+def missing():
+    """Names that are nowhere, or that no test uses."""
+    return [f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if not where or not test]
 
 
 if __name__ == "__main__":
-    if untested():
-        sys.exit("no test uses " + ", ".join(untested()))
+    if missing():
+        sys.exit("not implemented, or used by no test: " + ", ".join(missing()))
     if "--write" in sys.argv[1:]:
         PAGE.write_text(page(), encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != page():

@@ -257,7 +257,6 @@ def test_loader(tmp_path):
     assert len(samba_loader) == 3
 
 
-@pytest.mark.skipif(not hasattr(samba.session, "enable_pinned_memory"), reason="pinned memory is not there yet")
 def test_loader_with_pinned_memory(tmp_path):
     model = samba.from_torch_model_(Small())
     inputs = (samba.randn(8, 20, name="sample"), samba.randint(10, (8,), name="label"))

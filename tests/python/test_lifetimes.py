@@ -204,7 +204,6 @@ parent.run()
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "waitstatus_to_exitcode"), reason="needs fork and Python 3.9")
 def test_forks(small):
     """A child of fork has none of OpenMP's threads: what would wait for them says so, what needs none works, and the parent goes on."""
     pef, _, _ = small

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What names.py reads from the sources is what importing gives: every name that it finds is there, none that it misses is; and its list of names is
-that of the documents."""
+"""What names.py reads from the sources is what importing gives: every name is there, also those that are refused; and its list of
+names is that of the documents."""
 import importlib
 import re
 
 import pytest
+import torch
 from fragments import DOCUMENTS as FOLDER
-from names import DOCUMENTS, PAGE, page, rows, untested
+from names import DOCUMENTS, PAGE, REFUSED, missing, page, rows
 
-import sambaflow.samba  # noqa: F401
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+from sambaflow import errors
+from sambaflow.samba.graph import FwdGraph
 
 
 def resolve(home, name):
@@ -25,18 +29,28 @@ def resolve(home, name):
 
 
 def test_page():
-    assert PAGE.read_text(encoding="utf-8") == page() and not untested()
+    assert PAGE.read_text(encoding="utf-8") == page() and not missing()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_names(document):
     for name, where, test in rows(document):
-        if where:
-            resolve(DOCUMENTS[document][0], name)
-            assert test, name
-        else:
-            with pytest.raises(AttributeError):
-                resolve(DOCUMENTS[document][0], name)
+        resolve(DOCUMENTS[document][0], name)
+        assert where and test, name
+
+
+def test_several_graphs():
+    model, x = torch.nn.Linear(2, 2), samba.ones(1, 2, name="x")
+    calls = {
+        "add_graph": lambda: samba.session.add_graph(FwdGraph(samba.from_torch_model(model), (x,), "line"), overwrite=True),
+        "compile_multigraph": lambda: samba.session.compile_multigraph("both", samba_only=False, output_folder="out"),
+        "init_multigraph_runtime": lambda: samba.session.init_multigraph_runtime("both.pef", transfer_device=False),
+        "trace_multigraph": lambda: utils.trace_multigraph(model, x, optimizers=None, trace_prefix="a"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(errors.UnsupportedError, match=f"^{name}: several graphs in one PEF are not .*: compile each graph into a PEF of its own"):
+            call()
+    assert sorted(calls) == sorted(name for document in DOCUMENTS for name, where, _ in rows(document) if where == REFUSED)
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the documents are not at {FOLDER}")

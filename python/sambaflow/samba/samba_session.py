@@ -30,6 +30,7 @@ from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.multigraph import several_graphs
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import hyperparameters, structs
 from sambaflow.samba.ports import Ports, host_tensor
@@ -258,6 +259,20 @@ class SambaSession:
             tracer.compare(lib.samba_session_graph_text(device.c))
         except errors.StateError as error:
             raise errors.StateError(f"{device.pef}: {error}") from None
+
+    # ---- several graphs ----
+
+    def add_graph(self, graph, overwrite=False):
+        """Not supported by this version: a PEF has one graph."""
+        raise several_graphs("add_graph")
+
+    def compile_multigraph(self, name="", samba_only=False, **kwarg):
+        """Not supported by this version: a PEF has one graph."""
+        raise several_graphs("compile_multigraph")
+
+    def init_multigraph_runtime(self, pef, transfer_device=True):
+        """Not supported by this version: a PEF has one graph."""
+        raise several_graphs("init_multigraph_runtime")
 
     # ---- running ----
 

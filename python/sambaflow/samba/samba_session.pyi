@@ -7,6 +7,7 @@ from typing import Any, NoReturn, overload
 import torch
 
 from sambaflow.runtime import Session
+from sambaflow.samba.graph import SambaGraph
 from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.sambacollections import OrderedSet
@@ -69,6 +70,9 @@ class SambaSession:
         pef: _Path = "",
         transfer_device: bool = True,
     ) -> list[SambaTensor]: ...
+    def add_graph(self, graph: SambaGraph, overwrite: bool = False) -> NoReturn: ...
+    def compile_multigraph(self, name: str = "", samba_only: bool = False, **kwarg: Any) -> NoReturn: ...
+    def init_multigraph_runtime(self, pef: _Path, transfer_device: bool = True) -> NoReturn: ...
     def loaded(self) -> Session: ...
     @overload
     def run(

@@ -2,7 +2,8 @@
 """What programs use around a session."""
 from sambaflow.samba.utils.utils import (
     get_file_dir, get_rank, get_world_size, init_output_grads, is_main_process, measure_performance, measure_sections, set_seed, trace_graph,
+    trace_multigraph,
 )  # fmt: skip
 
 __all__ = ["get_file_dir", "get_rank", "get_world_size", "init_output_grads", "is_main_process", "measure_performance", "measure_sections",
-           "set_seed", "trace_graph"]  # fmt: skip
+           "set_seed", "trace_graph", "trace_multigraph"]  # fmt: skip

@@ -9,6 +9,7 @@ from sambaflow.samba.utils.utils import (
     measure_sections as measure_sections,
     set_seed as set_seed,
     trace_graph as trace_graph,
+    trace_multigraph as trace_multigraph,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "measure_sections",
     "set_seed",
     "trace_graph",
+    "trace_multigraph",
 ]

@@ -20,6 +20,9 @@ section  type        median      best   share
 ...
 >>> (get_rank(), get_world_size(), is_main_process(), get_file_dir("/data/x.csv"))
 (0, 1, True, '/data')
+>>> trace_multigraph(model, (x,))  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+sambaflow.errors.UnsupportedError: trace_multigraph: several graphs in one PEF are not supported by this version: ...
 """
 import os
 import random
@@ -31,6 +34,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, one_of
 from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.multigraph import several_graphs
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 
 
@@ -45,6 +49,11 @@ def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=
     if init_output_grads:
         _init_output_grads(outputs)
     return outputs
+
+
+def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None):
+    """Not supported by this version: a PEF has one graph."""
+    raise several_graphs("trace_multigraph")
 
 
 def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):
@@ -147,4 +156,5 @@ def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterat
 
 
 __all__ = ["DATA_PARALLEL_MODES", "MAPPINGS", "from_torch_tensor", "get_file_dir", "get_rank", "get_world_size", "init_output_grads",
-           "is_main_process", "measure_performance", "measure_sections", "set_seed", "trace_graph"]  # fmt: skip
+           "is_main_process", "measure_performance", "measure_sections", "set_seed", "trace_graph",
+           "trace_multigraph"]  # fmt: skip

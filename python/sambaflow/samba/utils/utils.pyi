@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -21,6 +21,14 @@ def trace_graph(
     data_parallel_mode: str = "normal",
     transfer_device: bool = True,
 ) -> list[SambaTensor]: ...
+def trace_multigraph(
+    graph: torch.nn.Module,
+    inputs: Any,
+    optimizers: Sequence[torch.optim.Optimizer] | None = None,
+    init_output_grads: bool | None = None,
+    mapping: str = "",
+    trace_prefix: str | None = None,
+) -> NoReturn: ...
 def init_output_grads(
     output_tensors: Iterable[SambaTensor | str],
     unspecified_tensor_grad: Iterable[str] = (),
@@ -62,4 +70,5 @@ __all__ = [
     "measure_sections",
     "set_seed",
     "trace_graph",
+    "trace_multigraph",
 ]
