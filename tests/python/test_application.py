@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What applications import beside the session: the command line, YAML, the driver, metadata of PEFs, data sets, logging, collections, ranks."""
+import dataclasses
 import json
 import logging
 import types
@@ -137,6 +138,29 @@ def test_driver(app, tmp_path):
     app("test", "--inference", "-p", "x/y.pef")
     assert samba.session.get_section_types() == {"FWD"}
     assert app("compile", optim=None, name="")[0] == "out/Linear/Linear.pef"
+
+
+@dataclasses.dataclass
+class Scores:
+    first: torch.Tensor
+
+
+def test_driver_compares_nested_outputs(tmp_path, monkeypatch, capsys):
+    """`test` finds outputs and inputs wherever tracing does, and sees that they differ."""
+    monkeypatch.chdir(tmp_path)
+
+    class Model(nn.Module):
+        def forward(self, batch):
+            return {"scores": Scores(2 * batch.first)}
+
+    model, inputs = Model(), (Scores(samba.ones(3, name="x")),)
+    common_app_driver(parse_app_args(["compile", "--inference", "-p", "m.pef"]), model, inputs)
+    common_app_driver(parse_app_args(["test", "-p", "m.pef"]), model, inputs)
+    assert "output_0: greatest difference 0, greatest value 2" in capsys.readouterr().out
+    traced = model.forward
+    model.forward = lambda batch: traced(batch) if samba.session.tracing else {"scores": Scores(3 * batch.first)}
+    with pytest.raises(RuntimeError, match="output_0 differs from the model on the host by 1"):
+        common_app_driver(parse_app_args(["test", "-p", "m.pef"]), model, inputs)
 
 
 def test_driver_keywords(app):

@@ -17,7 +17,7 @@ import tempfile
 import torch
 
 from sambaflow import errors
-from sambaflow.samba import _state
+from sambaflow.samba import _state, trees
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.sambatensor import SambaTensor, to_torch
 from sambaflow.samba.utils import utils
@@ -72,10 +72,9 @@ def _test(model, inputs):
     """One run against the model on the host."""
     with torch.no_grad():
         expected = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
-    expected = [x for x in torch.utils._pytree.tree_leaves(expected) if isinstance(x, torch.Tensor)]
-    given = [x for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor)]
+    given = [x for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]
     results = _state.session.run(given, model.output_tensors, section_types=["FWD"], train=False)
-    for traced, ours, host in zip(model.output_tensors, results, expected):
+    for traced, ours, host in zip(model.output_tensors, results, trees.tensors(expected)):
         ours, host = to_torch(ours).double(), to_torch(host).double()
         scale = max(host.abs().max().item() if host.numel() else 0.0, 1.0)
         worst = (ours - host).abs().max().item() if host.numel() else 0.0

@@ -31,11 +31,12 @@ import torch
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
-from sambaflow.samba import _state
+from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, one_of
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.multigraph import several_graphs
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
+from sambaflow.words import text
 
 
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
@@ -119,7 +120,7 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
     from sambaflow.samba.ports import host_tensor
 
     device = _state.session.loaded()
-    tensors = [host_tensor(x, x.sn_name) for x in torch.utils._pytree.tree_leaves(inputs) if isinstance(x, SambaTensor)]
+    tensors = [host_tensor(x, x.sn_name) for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]
     options = ffi.new("samba_measure_options *", lib.samba_measure_defaults())
     pointers = ffi.new("samba_tensor *[]", [t.c for t in tensors])
     options.inputs, options.input_count = pointers, len(tensors)
@@ -147,7 +148,7 @@ def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterat
     count = lib.samba_session_section_count(device.c)
     times = ffi.new("samba_section_time[]", count)
     device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
-    rows = [{"id": t.section.id, "type": ffi.string(t.section.type).decode(), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
+    rows = [{"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
             for t in times]  # fmt: skip
     print("section  type        median      best   share")
     for row in rows[:num_sections]:
