@@ -36,8 +36,9 @@ def sizes_of(sizes):
     return list(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list, torch.Size)) else list(sizes)
 
 
-def pair(x):
-    return [x, x] if isinstance(x, int) else list(x) * (2 if len(x) == 1 else 1)
+def each(x, count):
+    """A number for each of `count` dims of space, from as many, from one in a list, or from one."""
+    return [x] * count if isinstance(x, int) else list(x) * (count if len(x) == 1 else 1)
 
 
 def floating(x):

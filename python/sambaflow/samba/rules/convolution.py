@@ -5,23 +5,19 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import optional, rank, unsupported
+from sambaflow.samba.rules.common import each, optional, rank, unsupported
 from sambaflow.samba.trace import rule
-
-
-def _each(x, count):
-    return [x] * count if isinstance(x, int) else list(x) * (count if len(x) == 1 else 1)
 
 
 def _padding(t, padding, weight, stride, dilation, spatial):
     """Numbers, and what 'same' pads more behind than before."""
     if not isinstance(padding, str):
-        return _each(padding, spatial), [0] * spatial
+        return each(padding, spatial), [0] * spatial
     if padding == "valid":
         return [0] * spatial, [0] * spatial
-    if any(s != 1 for s in _each(stride, spatial)):
+    if any(s != 1 for s in each(stride, spatial)):
         raise TypeError("padding='same' needs stride 1")
-    total = [d * (k - 1) for d, k in zip(_each(dilation, spatial), weight.shape[2:])]
+    total = [d * (k - 1) for d, k in zip(each(dilation, spatial), weight.shape[2:])]
     return [p // 2 for p in total], [p % 2 for p in total]
 
 
@@ -37,7 +33,7 @@ def _convolution(spatial, *functions):
         padding, more = _padding(t, padding, weight, stride, dilation, spatial)
         if any(more):
             input = F.pad(input, [n for m in reversed(more) for n in (0, m)])
-        stride, dilation = _each(stride, spatial), _each(dilation, spatial)
+        stride, dilation = each(stride, spatial), each(dilation, spatial)
         if spatial == 1:
             flat = _conv2d(t, input.unsqueeze(-2), weight.unsqueeze(-2), bias, [1, *stride], [0, *padding], [1, *dilation], groups)
             return flat.squeeze(-2)
@@ -71,7 +67,7 @@ conv3d = _convolution(3, torch.conv3d, F.conv3d)
 def _transposed(spatial, *functions):
     @rule(*functions)
     def traced(t, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-        stride, padding, more, dilation = (_each(x, spatial) for x in (stride, padding, output_padding, dilation))
+        stride, padding, more, dilation = (each(x, spatial) for x in (stride, padding, output_padding, dilation))
         options = ffi.new("samba_conv_transpose2d_options *")
         options.groups = groups
         if spatial == 1:
@@ -96,7 +92,7 @@ def unfold(t, input, kernel_size, dilation=1, padding=0, stride=1):
     """A convolution whose kernels each pick one place of the window."""
     if rank(input) == 3:
         return unfold(t, input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
-    height, width = _each(kernel_size, 2)
+    height, width = each(kernel_size, 2)
     batch, channels, places = *input.shape[:2], height * width
     picks = torch.eye(places, dtype=input.dtype).reshape(places, 1, height, width)
     planes = input.reshape(batch * channels, 1, *input.shape[2:])

@@ -47,22 +47,6 @@ def linear(t, input, weight, bias=None):
 # ---- layers ----
 
 
-@rule(F.layer_norm, torch.layer_norm)
-def layer_norm(t, input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    shape = list(normalized_shape)
-    return t.wrap(lib.samba_functional_layer_norm(t.value(input), len(shape), shape, optional(t, weight), optional(t, bias), eps))
-
-
-@rule(F.rms_norm, torch.rms_norm)
-def rms_norm(t, input, normalized_shape, weight=None, eps=None):
-    value, count = t.value(input), len(normalized_shape)
-    dims = list(range(-count, 0))
-    square_ = lib.samba_mean(lib.samba_mul(value, value), count, dims, True)
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
-    result = lib.samba_mul(value, lib.samba_rsqrt(lib.samba_add(square_, t.number(eps, input))))
-    return t.wrap(result if weight is None else lib.samba_mul(result, t.value(weight)))
-
-
 @rule(F.embedding)
 def embedding(t, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     if max_norm is not None or scale_grad_by_freq:

@@ -7,10 +7,26 @@ import torch.nn.functional as F
 
 from sambaflow._core import lib
 from sambaflow.samba import _state
-from sambaflow.samba.rules.common import NONE, rank, unsupported
+from sambaflow.samba.rules.common import NONE, optional, rank, unsupported
 from sambaflow.samba.trace import rule
 
 T = torch.Tensor
+
+
+@rule(F.layer_norm, torch.layer_norm)
+def layer_norm(t, input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    shape = list(normalized_shape)
+    return t.wrap(lib.samba_functional_layer_norm(t.value(input), len(shape), shape, optional(t, weight), optional(t, bias), eps))
+
+
+@rule(F.rms_norm, torch.rms_norm)
+def rms_norm(t, input, normalized_shape, weight=None, eps=None):
+    value, count = t.value(input), len(normalized_shape)
+    dims = list(range(-count, 0))
+    square_ = lib.samba_mean(lib.samba_mul(value, value), count, dims, True)
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    result = lib.samba_mul(value, lib.samba_rsqrt(lib.samba_add(square_, t.number(eps, input))))
+    return t.wrap(result if weight is None else lib.samba_mul(result, t.value(weight)))
 
 
 @rule(F.batch_norm)

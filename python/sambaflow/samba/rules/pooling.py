@@ -5,16 +5,17 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import pair, rank, unsupported
+from sambaflow.samba.rules.common import each, rank, unsupported
 from sambaflow.samba.rules.indexing import take
 from sambaflow.samba.trace import rule
 
+
 def _pool(t, call, input, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad=True):
     options = ffi.new("samba_pool2d_options *")
-    options.stride = pair(stride) if stride not in (None, [], ()) else [0, 0]
-    options.padding, options.dilation = pair(padding), pair(dilation)
+    options.stride = each(stride, 2) if stride not in (None, [], ()) else [0, 0]
+    options.padding, options.dilation = each(padding, 2), each(dilation, 2)
     options.ceil_mode, options.no_count_include_pad = ceil_mode, not count_include_pad
-    return t.wrap(call(t.value(input), pair(kernel_size), options))
+    return t.wrap(call(t.value(input), each(kernel_size, 2), options))
 
 
 @rule(F.max_pool2d, torch.max_pool2d)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same elements under other shapes and at other places; indexing; writing into tensors."""
+"""The same elements under other shapes and at other places; parts of them and several joined; copies written into."""
 import torch
 
 from sambaflow._core import lib
