@@ -292,7 +292,7 @@ def test_fwd_graph():
     assert repr(graph) == "FwdGraph(name='ReLU', model=ReLU)"
     with pytest.raises(ValueError, match="take SambaGraph"):
         FwdGraph(torch.nn.ReLU(), (), optimizers=[1])
-    with pytest.raises(TypeError, match="a torch.nn.Module, given function"):
+    with pytest.raises(TypeError, match="a torch.nn.Module: given function"):
         SambaGraph(lambda x: x, ())
 
 

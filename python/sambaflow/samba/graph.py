@@ -5,6 +5,7 @@ from typing import NamedTuple
 from sambaflow._core import ffi, lib
 from sambaflow.errors import ArgumentError
 from sambaflow.runtime import DTYPE_NAMES
+from sambaflow.samba.arguments import listed, module
 from sambaflow.words import text
 
 
@@ -54,11 +55,9 @@ class SambaGraph:
     inference = False
 
     def __init__(self, model, inputs, optimizers=None, name="", loss_indices=None):
-        if not callable(model) or not hasattr(model, "named_parameters"):
-            raise TypeError(f"{type(self).__name__}: model is a torch.nn.Module, given {type(model).__name__}")
-        self.model = model
+        self.model = module(type(self).__name__, model)
         self.inputs = inputs
-        self.optimizers = [] if optimizers is None else list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
+        self.optimizers = listed(optimizers)
         self.name = name or type(model).__name__
         self.loss_indices = loss_indices
         self._traced = None

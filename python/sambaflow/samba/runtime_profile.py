@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
-from sambaflow.runtime import text
 from sambaflow.samba.profiler import columns, trace_events
+from sambaflow.words import text
 
 LEVELS = {"SUMMARY": lib.SAMBA_PROFILE_SECTIONS, "DETAILED": lib.SAMBA_PROFILE_STAGES}
 MOST_EVENTS = 1 << 20  # single times that are kept for the timeline

@@ -25,7 +25,7 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, trees
-from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, output_gradients, settings
+from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, one_of, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
@@ -211,8 +211,7 @@ class SambaSession:
         kept = [ffi.new("char[]", word) for word in kept]
         options.name, options.output_folder, options.pef_name = kept
         options.graph = tracer.graph
-        if precision not in _PRECISIONS:
-            raise errors.ArgumentError(f"precision {precision!r}: expected one of {', '.join(_PRECISIONS)}")
+        one_of("precision", precision, _PRECISIONS)
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         if not inference:

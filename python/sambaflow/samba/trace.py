@@ -45,7 +45,7 @@ class Tracer:
         made = ffi.new("samba_graph **")
         self.context.check(lib.samba_graph_new(self.context.c, encoded(name), made))
         self.graph = self.context.owned(made[0], lib.samba_graph_free)
-        self.names = {}  # id of a parameter or buffer -> (its name, itself)
+        self.names = {}  # id of a parameter or buffer -> (its name, itself, whether it is a parameter)
         self.values = {}  # id -> samba_value
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
         self.arguments = {}  # id of an argument -> what stands for it

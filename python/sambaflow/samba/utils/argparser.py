@@ -16,6 +16,10 @@ a built-in one replaces it.
 """
 import argparse
 import re
+import sys
+
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
+from sambaflow.samba.keywords import refuse_unknown
 
 COMMANDS = ("compile", "run", "test", "measure-performance", "measure-sections")
 
@@ -43,12 +47,12 @@ def _built_in(parser, command):
     parser.add_argument("-p", "--pef", default="", help="the PEF to run; for compile: the file to write")
     parser.add_argument("--pef-name", default=None, help="name of the PEF that compile writes")
     parser.add_argument("--output-folder", default="out", help="where compile makes the folder of the PEF")
-    parser.add_argument("--mapping", default="section", choices=("section", "spatial"), help="how the graph is placed")
+    parser.add_argument("--mapping", default="section", choices=MAPPINGS, help="how the graph is placed")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of contractions")
     parser.add_argument("--memory-budget", type=int, default=0, help="bytes the model may take; the backward computes again what does not fit")
     parser.add_argument("--data-parallel", action="store_true", help="train several replicas")
     parser.add_argument("--reduce-on-rdu", action="store_true", help="average gradients of replicas on the device")
-    parser.add_argument("--data-parallel-mode", default="normal", choices=("normal", "inorder", "optimal"))
+    parser.add_argument("--data-parallel-mode", default="normal", choices=DATA_PARALLEL_MODES)
     parser.add_argument("--num-iterations", type=int, default=100, help="runs to measure, or steps to run")
     parser.add_argument("--run-graph-only", action="store_true", help="measure without moving tensors between host and device")
     parser.add_argument("--num-sections", type=int, default=None, help="how many sections to list")
@@ -56,14 +60,12 @@ def _built_in(parser, command):
 
 
 def parse_app_args(argv=None, dev_mode=False, common_parser_fn=None, compile_parser_fn=None, test_parser_fn=None, run_parser_fn=None,
-                   **other_parser_fns):  # fmt: skip
+                   measure_performance_parser_fn=None, measure_sections_parser_fn=None, **unknown):  # fmt: skip
     """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option."""
-    own = {"compile": compile_parser_fn, "test": test_parser_fn, "run": run_parser_fn}
-    unknown = [name for name in other_parser_fns if name not in ("measure_performance_parser_fn", "measure_sections_parser_fn")]
-    if unknown:
-        raise TypeError(f"parse_app_args has no argument {unknown[0]!r}")
-    for command in ("measure-performance", "measure-sections"):
-        own[command] = other_parser_fns.get(command.replace("-", "_") + "_parser_fn") or (run_parser_fn if dev_mode else None)
+    refuse_unknown(unknown, parse_app_args)
+    measured = run_parser_fn if dev_mode else None
+    own = {"compile": compile_parser_fn, "test": test_parser_fn, "run": run_parser_fn,
+           "measure-performance": measure_performance_parser_fn or measured, "measure-sections": measure_sections_parser_fn or measured}  # fmt: skip
     parser = _Parser()
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
     for command in COMMANDS:
@@ -72,8 +74,6 @@ def parse_app_args(argv=None, dev_mode=False, common_parser_fn=None, compile_par
         for add in (common_parser_fn, own[command]):
             if add:
                 add(its)
-    import sys
-
     args = parser.parse_args(list(_words(sys.argv[1:] if argv is None else argv)))
     if getattr(args, "microbatch_size", None) and args.batch_size % args.microbatch_size:
         parser.error(f"the microbatch size {args.microbatch_size} does not divide the batch size {args.batch_size}")

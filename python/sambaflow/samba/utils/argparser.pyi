@@ -14,6 +14,8 @@ def parse_app_args(
     compile_parser_fn: _Add = None,
     test_parser_fn: _Add = None,
     run_parser_fn: _Add = None,
-    **other_parser_fns: _Add,
+    measure_performance_parser_fn: _Add = None,
+    measure_sections_parser_fn: _Add = None,
+    **unknown: Any,
 ) -> argparse.Namespace: ...
 def parse_yaml_to_args(path: str | os.PathLike[str], argv: Sequence[str] | None = None, **parser_fns: Any) -> argparse.Namespace: ...
