@@ -56,7 +56,7 @@ typedef struct samba_fill_options {
     double low, high; /* of SAMBA_NORMAL_TRUNCATED; may be infinite */
 } samba_fill_options;
 SAMBA_API samba_fill_options samba_fill_defaults(void); /* uniform in [0, 1) */
-/* Fills a contiguous float tensor. DTYPE, STATE: as the two above; ARGUMENT also: strides, threads, distribution, rounding. */
+/* Fills a contiguous float tensor; `options` may be NULL. DTYPE, STATE: as the two above; ARGUMENT also: strides, threads, distribution, rounding. */
 SAMBA_API samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *options);
 /* Integers in [low, high) for any dtype. */
 SAMBA_API samba_status samba_fill_integers(samba_tensor *tensor, uint64_t seed, int64_t low, int64_t high);

@@ -50,12 +50,18 @@ static void fill_row(const request *r, const samba_tensor *tensor, char *row, in
     }
 }
 
-static samba_status fill(samba_tensor *tensor, const request *r)
+static samba_status check_data(const samba_tensor *tensor)
 {
-    int64_t numel = samba_tensor_numel(tensor), index[SAMBA_MAX_RANK] = {0};
     if (!tensor->storage)
         return samba_fail(tensor->context, SAMBA_ERROR_STATE, "fill of tensor %s: it has no data; make it with samba_tensor_new",
                           samba_tensor_name(tensor));
+    return SAMBA_OK;
+}
+
+static samba_status fill(samba_tensor *tensor, const request *r)
+{
+    int64_t numel = samba_tensor_numel(tensor), index[SAMBA_MAX_RANK] = {0};
+    SAMBA_TRY(check_data(tensor));
     for (int i = 0; i < tensor->rank; i++)
         if (tensor->strides[i] == 0 && tensor->shape[i] > 1)
             return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
@@ -140,8 +146,7 @@ static samba_status check_fill(const samba_tensor *tensor, const samba_fill_opti
         return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "fill of tensor %s: %d threads; give 1 to %d, or 0 for as many as OpenMP offers",
                           name, o->threads, MOST_THREADS);
     SAMBA_TRY(o->distribution == SAMBA_UNIFORM ? check_uniform(tensor, o->a, o->b) : check_normal(tensor, o->a, o->b));
-    if (!tensor->storage)
-        return samba_fail(tensor->context, SAMBA_ERROR_STATE, "fill of tensor %s: it has no data; make it with samba_tensor_new", name);
+    SAMBA_TRY(check_data(tensor));
     if (!samba_tensor_is_contiguous(tensor))
         return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "fill of tensor %s: it is not contiguous; fill one that is, and copy", name);
     return SAMBA_OK;
@@ -164,7 +169,8 @@ static void fill_low(const request *r, samba_rounding rounding, uint16_t *to, in
 samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *given)
 {
     samba_fill_options options = samba_fill_defaults();
-    SAMBA_TRY(samba_options_take(tensor->context, "samba_fill", given, sizeof options, &options));
+    if (given)
+        SAMBA_TRY(samba_options_take(tensor->context, "samba_fill", given, sizeof options, &options));
     SAMBA_TRY(check_fill(tensor, &options));
     const request r = {.kind = (kind)options.distribution, .seed = options.seed, .a = options.a, .b = options.b, .least = options.low,
                        .greatest = options.high};

@@ -149,6 +149,17 @@ static void test_normal(void **state)
     samba_tensor_free(tensor);
 }
 
+static void test_options_left_out(void **state)
+{
+    (void)state;
+    samba_tensor *expected = make(SAMBA_FLOAT32, 100), *filled = make(SAMBA_FLOAT32, 100);
+    assert_int_equal(samba_fill_uniform(expected, 0, 0, 1), SAMBA_OK);
+    assert_int_equal(samba_fill(filled, NULL), SAMBA_OK);
+    assert_memory_equal(filled->data, expected->data, 100 * sizeof(float));
+    samba_tensor_free(expected);
+    samba_tensor_free(filled);
+}
+
 /* The distribution function of what a word gives is the word again. */
 static void test_inverse(void **state)
 {
@@ -365,7 +376,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
     const struct CMUnitTest tests[] = {TEST(test_cutting),  TEST(test_uniform),         TEST(test_normal),
-                                       TEST(test_inverse),  TEST(test_truncated), TEST(test_threads_and_rounding),
+                                       TEST(test_options_left_out), TEST(test_inverse),  TEST(test_truncated), TEST(test_threads_and_rounding),
                                        TEST(test_integers), TEST(test_filling_wrongly), TEST(test_shuffle)};
     return cmocka_run_group_tests_name("fill", tests, NULL, NULL);
 }
