@@ -172,7 +172,7 @@ def test_driver_keywords(app):
             app(command, loss_indexes=[0])
     with pytest.raises(ValueError, match="'run' is the application's own"):
         app("run")
-    with pytest.raises(NotImplementedError, match="--mapping spatial"):
+    with pytest.raises(NotImplementedError, match="compile: mapping 'spatial' is not supported"):
         app("compile", "--mapping", "spatial")
     with pytest.raises(NotImplementedError, match="--data-parallel"):
         app("test", "--data-parallel")

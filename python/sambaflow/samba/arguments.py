@@ -45,6 +45,13 @@ def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
         raise errors.ArgumentError(f"{call}: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it")
 
 
+def check_mapping(call, mapping):
+    """How a graph is placed on the device: there is one way."""
+    one_of(f"{call}: mapping", mapping, MAPPINGS)
+    if mapping != "section":
+        raise errors.UnsupportedError(f"{call}: mapping {mapping!r} is not supported by this version: use 'section'")
+
+
 def check_graph(device, name):
     """A PEF has one graph: its name may be said."""
     if name is not None and name != device.graph_name:
@@ -122,6 +129,6 @@ def settings(args):
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
                 raise TypeError(f"setup: {name} is {value!r}: expected {kind.__name__}")
             found[name] = value
-    one_of("setup: mapping", found.get("mapping", "section"), MAPPINGS)
+    check_mapping("setup", found.get("mapping", "section"))
     one_of("setup: data_parallel_mode", found.get("data_parallel_mode", "normal"), DATA_PARALLEL_MODES)
     return found

@@ -65,7 +65,7 @@ class SambaSession:
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything with
         attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device where it is not
         told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and `data_parallel_mode` are defaults of run;
-        `mapping` is checked. Other attributes are left alone. What was set up before is replaced."""
+        `mapping` must be "section". Other attributes are left alone. What was set up before is replaced."""
         self._settings = settings(args)
         self.seed = self._settings.get("seed", self.seed)
 

@@ -18,6 +18,7 @@ import torch
 
 from sambaflow import errors
 from sambaflow.samba import _state, trees
+from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.sambatensor import SambaTensor, to_torch
 from sambaflow.samba.utils import utils
@@ -30,8 +31,7 @@ def common_app_driver(args, model, inputs, optim=None, name="", init_output_grad
     refuse_unknown(keywords, common_app_driver, _state.session.compile)
     if args.data_parallel:
         raise errors.UnsupportedError("--data-parallel: this version trains one replica; leave it out")
-    if args.mapping != "section":
-        raise errors.UnsupportedError(f"--mapping {args.mapping} is not supported by this version: use --mapping section")
+    check_mapping(args.command, args.mapping)
     if args.command == "compile":
         keywords.update(init_output_grads=init_output_grads, app_dir=app_dir, loss_indices=loss_indices)
         return _compile(args, model, inputs, optim, name, keywords)

@@ -32,7 +32,7 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba import _state, trees
-from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, one_of
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_mapping, one_of
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.multigraph import several_graphs
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
@@ -44,7 +44,7 @@ def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
     sets the gradients of outputs to ones; hyperparameters (lr ...) become those of `optim`. Returns the traced outputs, which are
     `model.output_tensors` too."""
-    one_of("mapping", mapping, MAPPINGS)
+    check_mapping("trace_graph", mapping)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
     outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)
     if init_output_grads:
