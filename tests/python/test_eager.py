@@ -123,6 +123,7 @@ CASES = {
     "hinge_embedding_loss": [((X, SIGN), {})],
     "triplet_margin_loss": [((X, Y, _n(3, 4)), {"swap": True})],
     "gaussian_nll_loss": [((X, Y, _p(3, 4)), {"full": True})],
+    **{name: [((X,), {}), ((X, 3, 1, True), {})] for name in ("norm", "linalg_vector_norm")},
     "dot": [((_n(4), _n(4)), {})],
     "mv": [((X, _n(4)), {})],
     "bilinear": [((_n(5, 3), _n(5, 4), _n(2, 3, 4), _n(2)), {})],

@@ -104,28 +104,32 @@ def local_response_norm(t, input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / (average * alpha + k) ** beta
 
 
-@rule(torch.linalg.vector_norm)
+@rule(torch.linalg.vector_norm, torch.ops.aten.linalg_vector_norm)
 def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    x = x if dtype is None else x.to(dtype)
+    """The root of the sum of powers; what is narrower than float32 is summed in it, as torch does."""
+    dtype = dtype or x.dtype
+    if not x.dtype.is_floating_point or torch.promote_types(x.dtype, dtype) is not dtype:
+        raise TypeError(f"the norm of a tensor of {x.dtype} as {dtype}: expected a floating point tensor, and a dtype that holds its values")
+    x = x.to(torch.promote_types(dtype, torch.float32))
     dims = list(range(rank(x))) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if ord == 2:
-        return _root_of_squares(t, x, dims, keepdim)
-    if ord == math.inf:
-        return torch.amax(torch.abs(x), dims, keepdim)
-    if ord == -math.inf:
-        return torch.amin(torch.abs(x), dims, keepdim)
     if ord == 0:
-        return torch.where(x != 0, 1.0, torch.zeros((), dtype=x.dtype)).sum(dims, keepdim)
-    total = torch.abs(x) if ord == 1 else torch.abs(x) ** ord
-    total = total.sum(dims, keepdim)
-    return total if ord == 1 else total ** (1.0 / ord)
+        norm = torch.where(x != 0, 1.0, torch.zeros((), dtype=x.dtype)).sum(dims, keepdim)
+    elif abs(ord) == math.inf:
+        norm = (torch.amax if ord > 0 else torch.amin)(torch.abs(x), dims, keepdim)
+    elif ord == 1:
+        norm = torch.abs(x).sum(dims, keepdim)
+    else:
+        norm = _power((x * x if ord == 2 else _power(torch.abs(x), ord)).sum(dims, keepdim), 1.0 / ord)
+    return norm.to(dtype)
 
 
-def _root_of_squares(t, x, dims, keepdim):
-    """Where all is 0 the root's slope is infinite; torch takes 0 there."""
-    total = (x * x).sum(dims, keepdim)
-    none = total == 0
-    return torch.where(none, 0.0, torch.sqrt(torch.where(none, 1.0, total)))
+def _power(x, p):
+    """x**p of x >= 0. Where x is 0 the slope is infinite for p < 1; norms take 0 there, as torch does."""
+    if p >= 1:
+        return x**p
+    none = x == 0
+    some = torch.where(none, 1.0, x)
+    return torch.where(none, 0.0 if p > 0 else math.inf, torch.sqrt(some) if p == 0.5 else some**p)
 
 
 @rule(torch.norm, T.norm)
