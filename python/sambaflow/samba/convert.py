@@ -31,6 +31,7 @@ def from_torch_model_(model):
                 if id(tensor) not in made:
                     fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is part._parameters else from_torch_tensor(tensor, name)
                     made[id(tensor)] = (fresh, tensor)
+                    fresh._keeps_name = kind is part._buffers
                 kind[key] = made[id(tensor)][0]
     return model
 

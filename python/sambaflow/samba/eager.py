@@ -527,7 +527,11 @@ def aten(func, args, kwargs):
     if found is not None and (packet is not torch.ops.aten._to_copy or _casts(args[0], kwargs)):
         result = _call(func, func, found, args, kwargs, False)
         if result is not NotImplemented:
+            if packet is torch.ops.aten._to_copy and args[0]._keeps_name:
+                result._sn_name, result._keeps_name = args[0]._sn_name, True
             return result
+    if packet is torch.ops.aten._has_compatible_shallow_copy_type:  # whether one may take the other's place by `.data =`
+        return isinstance(args[0], SambaTensor) and isinstance(args[1], SambaTensor)
     result = run_on_held(func, args, kwargs)
     if not (func.is_view or packet.__name__ in _MOVES or packet.__name__ in _told or torch._C._current_graph_task_id() != -1):
         _tell(packet.__name__)

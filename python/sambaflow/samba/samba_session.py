@@ -275,6 +275,11 @@ class SambaSession:
 
     # ---- running ----
 
+    @property
+    def is_loaded(self):
+        """Whether a PEF was traced: the device has its tensors."""
+        return self._device is not None
+
     def loaded(self):
         """The runtime.Session of the PEF that was traced last."""
         if self._device is None:

@@ -66,6 +66,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _written = 0  # times that something was written into it, by itself or a view
     _sn_region_name = None
     _mem_type = None
+    _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
     batch_dim = None
     materializer = None
 
@@ -200,8 +201,11 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @data.setter
     def data(self, tensor):
         tensor = to_torch(tensor)
-        if tensor.shape != self.shape or tensor.dtype != self.dtype:
+        if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.tracer is not None):
             raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
+        if tensor.dtype != self.dtype:  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
+            with torch._C.DisableTorchFunctionSubclass():
+                torch.Tensor.data.__set__(self, make_wrapper(SambaTensor, tensor.detach(), None, None))
         self._held = tensor
 
     def item(self):
@@ -295,18 +299,22 @@ class SambaTensor(TorchMethods, torch.Tensor):
             _state.session.device_set(self.sn_grad_name, self.grad)
 
     def cpu(self, inplace=False):
-        """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there."""
+        """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no PEF is loaded, and
+        for a model's buffer that the device does not have, all is on the host already. Returns the tensor."""
+        if not _state.session.is_loaded or (self._keeps_name and not _state.session.has(self._sn_name)):
+            return self
         self._held = _into(self._held if inplace else None, self.sn_data)
         if _state.session.has(self.sn_grad_name):
             grad = self.sn_grad
             if inplace and self.grad is not None:
                 to_torch(self.grad).copy_(grad)
             else:
-                self.grad = from_torch_tensor(grad)
+                self.grad = from_torch_tensor(grad, self.sn_grad_name)
+        return self
 
     def cpu_(self):
         """cpu(inplace=True)."""
-        self.cpu(inplace=True)
+        return self.cpu(inplace=True)
 
 
 class SambaParameter(SambaTensor):

@@ -33,6 +33,15 @@ class TorchMethods:
         """torch.Tensor.new_full; None is this tensor's dtype."""
         return torch.Tensor.new_full(self, size, fill_value, dtype=dtype, requires_grad=bool(requires_grad), **options)
 
+    def share_memory_(self):
+        """Moves the values to memory that processes share."""
+        self.torch_tensor().share_memory_()
+        return self
+
+    def is_shared(self):
+        """Whether they are there."""
+        return self.torch_tensor().is_shared()
+
     def type_as(self, tensor):
         """The tensor cast to the dtype of another; itself where that is its own."""
         return torch.Tensor.type_as(self, tensor)
