@@ -50,7 +50,7 @@ _OF_NUMBERS = frozenset(
 )
 # ATen operators that compute nothing, beside views and those that write.
 _MOVES = frozenset(
-    """clone detach alias lift_fresh _to_copy _reshape_copy empty_like new_empty new_empty_strided new_zeros new_ones new_full zeros_like ones_like full_like
+    """clone detach alias lift_fresh _to_copy _reshape_copy _unsafe_view empty_like new_empty new_empty_strided new_zeros new_ones new_full zeros_like ones_like full_like
     rand_like randn_like randint_like bernoulli normal multinomial index index_select gather take take_along_dim scatter index_put
     masked_select masked_scatter nonzero slice_backward select_backward diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter
     _unsafe_index _unsafe_index_put flip roll tril triu diag diag_embed repeat cat stack _local_scalar_dense equal is_same_size one_hot
