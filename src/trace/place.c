@@ -21,8 +21,9 @@ void samba_set_source(samba_graph *graph, const char *file, int line)
         graph->place.source = 0;
         return;
     }
-    const char *slash = strrchr(file, '/'), *backslash = strrchr(file, '\\');
-    file = slash && slash > backslash ? slash + 1 : backslash ? backslash + 1 : file; /* a PEF has no paths of the machine that made it */
+    for (const char *c = file; *c; c++) /* a PEF has no paths of the machine that made it */
+        if (*c == '/' || *c == '\\')
+            file = c + 1;
     int length = (int)strnlen(file, LONGEST_FILE);
     while (length > 0 && ((unsigned char)file[length] & 0xC0) == 0x80) /* no letter is cut in two */
         length--;
