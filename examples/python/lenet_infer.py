@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
+from sambaflow.samba.progress import progress
 from sambaflow.samba.utils.argparser import parse_app_args
 
 
@@ -39,7 +40,7 @@ def infer(args, model):
     """Counts the digits that the model gets right."""
     traced_outputs = model.output_tensors
     right = total = 0
-    for image, label in DataLoader(digits(args, train=False), args.batch_size, drop_last=True):
+    for image, label in progress(DataLoader(digits(args, train=False), args.batch_size, drop_last=True), "testing"):
         inputs = (samba.from_torch_tensor(image, name="image"),)
         logits, = samba.session.run(input_tensors=inputs,
                                     output_tensors=traced_outputs,

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
+from sambaflow.samba.progress import progress
 from sambaflow.samba.sambaloader import SambaLoader
 from sambaflow.samba.utils.argparser import parse_app_args
 
@@ -75,7 +76,7 @@ def train(args, model):
     dataloader = SambaLoader(DataLoader(digits(args, train=True), args.batch_size, shuffle=True, drop_last=True), ["image", "label"])
     epoch_steps, step, losses = len(dataloader), 0, []
     for epoch in range(args.num_epochs):
-        for inputs in dataloader:
+        for inputs in progress(dataloader, f"epoch {epoch + 1}/{args.num_epochs}"):
             hyperparam_dict = hyperparameters(args, step, args.num_epochs * epoch_steps, epoch_steps)
             # Only the loss is asked for, so only the loss comes back.
             outputs = samba.session.run(input_tensors=inputs,

@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 import sambaflow
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
+from sambaflow.samba.progress import progress
 from sambaflow.samba.sambaloader import SambaLoader
 from sambaflow.samba.utils.argparser import parse_app_args
 from sambaflow.samba.utils.common import common_app_driver
@@ -96,7 +97,7 @@ def infer(args, model):
         guesses.append(out.data.argmax(1))
 
     dataloader = loader(args, train=False)
-    for inputs in dataloader:
+    for inputs in progress(dataloader, "testing"):
         # Running only fwd here for inference
         loss, out = samba.session.run(input_tensors = inputs,
                                       output_tensors = traced_outputs,
@@ -121,7 +122,7 @@ def train(args, model):
     dataloader = loader(args, train=True)
     for epoch in range(args.num_epochs):
         total = 0.0
-        for inputs in dataloader:
+        for inputs in progress(dataloader, f"epoch {epoch + 1}/{args.num_epochs}"):
             outputs = samba.session.run(input_tensors=inputs,
                                         output_tensors=traced_outputs,
                                         section_types=['fwd', 'bckwd', 'opt'])

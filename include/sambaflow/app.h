@@ -30,6 +30,7 @@ typedef struct samba_measure_options {
     bool inference;      /* a step is FWD alone, dropout off; else the whole schedule */
     int runs;            /* in a step: the PEF's gradient accumulation; 0: 1 */
     int64_t batch_size;  /* samples in one step; 0: the first dim of the first input, times runs */
+    int64_t *done;       /* NULL, or how many of the iterations are measured, for another thread to read meanwhile and show */
 } samba_measure_options;
 SAMBA_API samba_measure_options samba_measure_defaults(void);
 

@@ -32,6 +32,13 @@ static double median_of(double *values, int64_t count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+/* Steps that are measured, warm-up aside: whoever shows progress looks from a thread of its own, so that measuring waits for nobody. */
+static void tell(const samba_measure_options *options, int64_t done)
+{
+    if (options->done && done >= 0)
+        __atomic_store_n(options->done, done, __ATOMIC_RELAXED);
+}
+
 static int64_t iterations_of(const samba_measure_options *options) { return options->iterations > 0 ? options->iterations : 100; }
 
 static int64_t warm_up_of(int64_t iterations) { return iterations / 10 > 3 ? iterations / 10 : 3; }
@@ -75,16 +82,18 @@ static samba_status count_work(const samba_session *session, const samba_measure
     return SAMBA_OK;
 }
 
-static samba_status time_steps(samba_session *session, const samba_run_options *run, int runs, double *times, int64_t iterations)
+static samba_status time_steps(samba_session *session, const samba_measure_options *options, const samba_run_options *run, double *times,
+                               int64_t iterations)
 {
     for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
         if (i == 0)
             samba_session_reset_stats(session);
         double start = samba_seconds();
-        for (int k = 0; k < runs; k++)
+        for (int k = 0; k < runs_of(options); k++)
             SAMBA_TRY(samba_run(session, run));
         if (i >= 0)
             times[i] = 1e3 * (samba_seconds() - start);
+        tell(options, i + 1);
     }
     return SAMBA_OK;
 }
@@ -109,7 +118,7 @@ samba_status samba_measure_performance(samba_context *context, samba_session *se
     double *times = samba_alloc(context, sizeof *times * (size_t)iterations);
     if (!times)
         return SAMBA_ERROR_MEMORY;
-    samba_status status = time_steps(session, &run, runs_of(options), times, iterations);
+    samba_status status = time_steps(session, options, &run, times, iterations);
     if (status == SAMBA_OK) {
         samba_run_stats stats;
         samba_session_stats(session, &stats);
@@ -143,7 +152,7 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
     samba_run_options run = samba_run_defaults();
     run.train = !options->inference;
     run.section_id_count = 1;
-    for (int64_t i = -warm_up_of(iterations); i < iterations; i++)
+    for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
         for (int k = 0; k < count; k++) {
             run.section_ids = &sections[k].section.id;
             samba_session_reset_stats(session);
@@ -153,6 +162,8 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
             if (i >= 0)
                 times[k * iterations + i] = 1e3 * stats.kernel_seconds;
         }
+        tell(options, i + 1);
+    }
     return SAMBA_OK;
 }
 

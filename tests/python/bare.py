@@ -46,6 +46,7 @@ def main(folder=None):
 
     for module in (sambaflow, errors, logging, runtime, sambacollections):
         assert doctest.testmod(module).failed == 0, module
+    assert "tqdm" not in sys.modules, "only bars need it"
     program = [sys.executable, "-m", "sambaflow"]
     assert sambaflow.__version__ in subprocess.run([*program, "--version"], check=True, capture_output=True, text=True).stdout
     command = pathlib.Path(sys.executable).parent / "sambaflow"

@@ -18,7 +18,7 @@ for release in "$@"; do
     cp docs/python.md "$root/sambaflow/docs"
     cp -r "$folder" "$root/folder"
     version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    python3 -m pip download --quiet --only-binary :all: --python-version "$version" --dest "$root/wheels" cffi # nothing in there reaches a registry
+    python3 -m pip download --quiet --only-binary :all: --python-version "$version" --dest "$root/wheels" cffi tqdm # nothing in there reaches a registry
     mount -t proc proc "$root/proc"
     status=0
     chroot "$root" sh -ec 'python3 -m venv /env; /env/bin/pip install --quiet --no-index --find-links /wheels sambaflow; /env/bin/python /sambaflow/tests/python/bare.py /folder' || status=$?

@@ -211,7 +211,10 @@ def outcome_of(get, wrong, make):
         repr(result)
         return "returned", ""
     except (Exception, SystemExit) as error:
-        return type(error).__name__, str(error)[:300]
+        try:
+            return type(error).__name__, str(error)[:300]
+        except Exception:  # of an object that was never made, or is closed, which raise_status was given as the message
+            return type(error).__name__, "a message without text"
 
 
 def main():

@@ -20,6 +20,7 @@ from sambaflow import errors
 from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.keywords import refuse_unknown
+from sambaflow.samba.progress import Progress
 from sambaflow.samba.sambatensor import SambaTensor, to_torch
 from sambaflow.samba.utils import utils
 
@@ -70,14 +71,21 @@ def _compile(args, model, inputs, optim, name, keywords):
 
 def _test(model, inputs):
     """One run against the model on the host."""
-    with torch.no_grad():
-        expected = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
-    given = [x for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]
-    results = _state.session.run(given, model.output_tensors, section_types=["FWD"], train=False)
-    for traced, ours, host in zip(model.output_tensors, results, trees.tensors(expected)):
-        ours, host = to_torch(ours).double(), to_torch(host).double()
-        scale = max(host.abs().max().item() if host.numel() else 0.0, 1.0)
-        worst = (ours - host).abs().max().item() if host.numel() else 0.0
+    outputs = model.output_tensors
+    with Progress("testing", total=2 + len(outputs), unit="part") as shown:
+        with torch.no_grad():
+            expected = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+        shown.step()
+        given = [x for x in trees.tensors(inputs) if isinstance(x, SambaTensor)]
+        results = _state.session.run(given, outputs, section_types=["FWD"], train=False)
+        shown.step()
+        compared = []
+        for ours, host in zip(results, trees.tensors(expected)):
+            ours, host = to_torch(ours).double(), to_torch(host).double()
+            scale = max(host.abs().max().item() if host.numel() else 0.0, 1.0)
+            compared.append(((ours - host).abs().max().item() if host.numel() else 0.0, scale))
+            shown.step()
+    for traced, (worst, scale) in zip(outputs, compared):
         print(f"{traced.sn_name}: greatest difference {worst:.3g}, greatest value {scale:.3g}")
         if not worst <= 1e-3 * scale:
             raise errors.StateError(f"output {traced.sn_name} differs from the model on the host by {worst:.3g}")

@@ -35,6 +35,7 @@ from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_mapping, one_of
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.multigraph import several_graphs
+from sambaflow.samba.progress import watched
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 from sambaflow.words import text
 
@@ -126,15 +127,18 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
     options.inputs, options.input_count = pointers, len(tensors)
     options.iterations, options.batch_size = n_iterations, batch_size or 0
     options.inference, options.run_graph_only = inference, run_graph_only
-    return device, options, (tensors, pointers)
+    options.done = done = ffi.new("int64_t *")
+    return device, options, watched("measuring", n_iterations if n_iterations > 0 else None, lambda: done[0]), (tensors, pointers)
 
 
 def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, **unknown):
-    """Runs the PEF `n_iterations` times and prints throughput and latency; returns them as a dict. Training goes on meanwhile."""
+    """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict. Training
+    goes on meanwhile."""
     refuse_unknown(unknown, measure_performance)
-    device, options, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations)
+    device, options, bar, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations)
     found = ffi.new("samba_performance *")
-    device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
+    with bar:
+        device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
     result = {name: getattr(found, name) for name, _ in ffi.typeof(found[0]).fields}
     print(f"latency    {result['median_ms']:.4g} ms median, {result['best_ms']:.4g} ms best")
     print(f"throughput {result['samples_per_second']:.4g} samples/s")
@@ -142,12 +146,13 @@ def measure_performance(model, inputs, batch_size=None, inference=False, run_gra
 
 
 def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, **unknown):
-    """Runs the sections one by one and prints the time of each; returns a list of dicts."""
+    """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts."""
     refuse_unknown(unknown, measure_sections)
-    device, options, _kept = _measure(inputs, batch_size, inference, False, n_iterations)
+    device, options, bar, _kept = _measure(inputs, batch_size, inference, False, n_iterations)
     count = lib.samba_session_section_count(device.c)
     times = ffi.new("samba_section_time[]", count)
-    device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
+    with bar:
+        device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
     rows = [{"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
             for t in times]  # fmt: skip
     print("section  type        median      best   share")

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of long work, on stderr: a bar of tqdm with rate and time left on a terminal; elsewhere a line after 10 seconds, after 20, 40 and so on,
+so that a log stays short. Nothing of it is left on a terminal afterwards.
+
+>>> sum(progress(range(4), "adding"))
+6
+>>> with Progress("reading", total=2, unit="file") as shown:
+...     for _ in range(2):
+...         shown.step()
+>>> shown.done
+2
+"""
+import contextlib
+import sys
+import threading
+import time
+
+FIRST_LINE = 10.0  # seconds
+
+
+def _length(iterable):
+    try:
+        return len(iterable)
+    except TypeError:  # a generator, or a torch loader of one
+        return None
+
+
+def _clock(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Progress:
+    """`with Progress(what, total) as shown:` around work that calls shown.step(); `total` None where nobody knows."""
+
+    def __init__(self, what, total=None, unit="step"):
+        self.what, self.total, self.unit, self.done = what, total, unit, 0
+        self._bar = None
+
+    def __enter__(self):
+        self._file, self._begin, self._next = sys.stderr, time.monotonic(), FIRST_LINE
+        if getattr(self._file, "closed", True):  # a program may have closed it, or have none
+            self._file = None
+        if self._file is not None and self._file.isatty():
+            import tqdm  # here: most programs never show a bar
+
+            self._bar = tqdm.tqdm(desc=self.what, total=self.total, unit=self.unit, file=self._file, leave=False, dynamic_ncols=True)
+        return self
+
+    def step(self, count=1):
+        """So many more are done."""
+        self.done += count
+        if self._bar is not None:
+            self._bar.update(count)
+        elif self._file is not None and (spent := time.monotonic() - self._begin) >= self._next:
+            while self._next <= spent:
+                self._next *= 2
+            print(self._line(spent), file=self._file, flush=True)
+
+    def _line(self, spent):
+        rate = self.done / spent
+        of, left = (f"/{self.total}", f", {_clock((self.total - self.done) / rate)} left") if self.total and rate else ("", "")
+        return f"{self.what}: {self.done}{of} {self.unit}s in {_clock(spent)}, {rate:.3g} {self.unit}s/s{left}"
+
+    def __exit__(self, *_):
+        if self._bar is not None:
+            self._bar.close()
+
+
+def progress(iterable, what, total=None, unit="step"):
+    """The items of an iterable, a SambaLoader for one, with their progress; `total` where it has no length. A loop that ends early ends the bar."""
+    with Progress(what, _length(iterable) if total is None else total, unit) as shown:
+        for item in iterable:
+            yield item
+            shown.step()
+
+
+@contextlib.contextmanager
+def watched(what, total, done, unit="step"):
+    """Progress of one call that counts by itself: a thread asks done() five times a second while the block runs.
+
+    >>> with watched("measuring", 100, lambda: 5):
+    ...     pass
+    """
+    stop = threading.Event()
+
+    def look():
+        while not stop.wait(0.2):
+            shown.step(done() - shown.done)
+
+    with Progress(what, total, unit) as shown:
+        thread = threading.Thread(target=look, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
