@@ -88,6 +88,8 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
                           const int64_t *bk, void *c_, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k,
                           const samba_range *needed, bool first)
 {
+    if (cols < 1)
+        return; /* attention without keys: its run is empty too */
     int64_t runs = cols / run, pieces = (run + NAME_LANES - 1) / NAME_LANES;
     int64_t all = runs * pieces + (cols - runs * run + NAME_LANES - 1) / NAME_LANES;
     for (int64_t done = 0, groups = (all + MAX_VECTORS - 1) / MAX_VECTORS; done < all; groups -= groups > 1) {

@@ -39,7 +39,9 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
         x[j] = load(b + j * LANES);
     UNROLL for (int i = 0; i < rows; i++) {
 #if defined(SAMBA_DENSE_PAIRS)
-        __m512bh y = (__m512bh)_mm512_set1_ps(a[i * lda]);
+        float pair; /* rows that are read in place may begin at any bfloat16 */
+        __builtin_memcpy(&pair, a + i * lda, sizeof pair);
+        __m512bh y = (__m512bh)_mm512_set1_ps(pair);
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = (floats)_mm512_dpbf16_ps((__m512)sums[i][j], y, (__m512bh)x[j]);
 #else

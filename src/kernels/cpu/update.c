@@ -189,7 +189,8 @@ bool samba_update_init(samba_update *update, const samba_prepare *prepare, const
     reading r = {.prepare = prepare, .stage = stage, .list = stage->program.instructions};
     int64_t count = 1;
     for (int i = 0; i < stage->rank; i++)
-        count *= stage->domain[i];
+        if (!samba_mul_checked(count, stage->domain[i], &count))
+            return false;
     if (!read_program(&r))
         return false;
     for (int i = 0; i < r.stores && r.stores <= 3; i++) {
