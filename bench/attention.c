@@ -7,6 +7,8 @@
  * Usage: attention FOLDER [BATCH HEADS KEY_HEADS LENGTH DEPTH CAUSAL THREADS RUNS] */
 #include <sambaflow/app.h>
 #include <sambaflow/compile.h>
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 #include <sambaflow/session.h>
 
 #include <math.h>

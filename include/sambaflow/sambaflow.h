@@ -10,7 +10,9 @@
 #include <sambaflow/context.h>
 #include <sambaflow/data.h>
 #include <sambaflow/function.h>
+#include <sambaflow/functional.h>
 #include <sambaflow/graph.h>
+#include <sambaflow/layers.h>
 #include <sambaflow/profile.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>

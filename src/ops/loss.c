@@ -7,6 +7,8 @@
  * class matches nothing and makes the loss infinite; the reference refuses it. The gradient, softmax - target, is emitted from
  * the same exponentials as the expansion, so that they need be computed only once. */
 #include "ops/families.h"
+
+#include <sambaflow/loss.h> /* samba_reduction */
 #include <math.h>
 #include <string.h>
 

@@ -3,6 +3,8 @@
  * torch.nn.functional.scaled_dot_product_attention over the operator attention, which knows one rank: all dims before the heads become
  * one batch dim, absent ones a dim of 1, and the result gets them back. */
 #include "trace/trace.h"
+
+#include <sambaflow/attention.h>
 #include <math.h>
 #include <string.h>
 

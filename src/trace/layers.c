@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers of torch.nn and the products they stand on. A layer is called by name: its name is a scope, in which it makes or finds
+ * Layers of torch.nn. A layer is called by name: its name is a scope, in which it makes or finds
  * its parameters under the names and with the initial distributions that PyTorch's layer has. */
 #include "trace/trace.h"
+
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 #include <math.h>
 #include <string.h>
-
-static samba_value none_of(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
 
 /* What weights and biases of Linear and Conv2d start from: kaiming_uniform with a = sqrt(5) comes to this. */
 static samba_initializer uniform_within(double fan_in)
@@ -24,33 +25,6 @@ static bool enter_layer(const char *what, const samba_value *input, const char *
     return (*graph)->status == SAMBA_OK && (!floating || samba_trace_need_floating(*input, what));
 }
 
-/* ---- matmul ---- */
-
-samba_value samba_matmul(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    if (!samba_trace_enter("matmul", 2, (samba_value[]){a, b}, &graph))
-        return none_of(graph);
-    samba_node left = samba_trace_node(a), right = samba_trace_node(b);
-    if (left.rank == 0 || right.rank == 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "matmul",
-                                                            "both operands need at least one dim, given ranks %d and %d",
-                                                            left.rank, right.rank));
-    /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
-    samba_ref rows = left.rank == 1 ? samba_emit_reshape(graph, a.index, 2, (int64_t[]){1, left.shape[0]}) : a.index;
-    samba_ref columns = right.rank == 1 ? samba_emit_reshape(graph, b.index, 2, (int64_t[]){right.shape[0], 1}) : b.index;
-    samba_ref product = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_matmul, rows, columns), (samba_dtype)left.dtype);
-    if (product == SAMBA_NONE || (left.rank > 1 && right.rank > 1))
-        return samba_trace_value(graph, product);
-    const samba_node *result = samba_node_at(graph, product);
-    int64_t shape[SAMBA_MAX_RANK];
-    int rank = 0;
-    for (int d = 0; d < result->rank; d++)
-        if (!(left.rank == 1 && d == result->rank - 2) && !(right.rank == 1 && d == result->rank - 1))
-            shape[rank++] = result->shape[d];
-    return samba_trace_value(graph, samba_emit_reshape(graph, product, rank, shape));
-}
-
 /* ---- linear ---- */
 
 samba_value samba_linear_with(samba_value input, const char *name, int64_t out_features, const samba_linear_options *options)
@@ -59,7 +33,7 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
     const samba_linear_options *o = options ? options : &defaults;
     samba_graph *graph;
     if (!enter_layer("linear", &input, name, true, &graph))
-        return none_of(graph);
+        return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (x.rank == 0 || out_features < 0)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "linear",
@@ -88,13 +62,7 @@ samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t ou
     return samba_linear_with(input, name, out_features, &(samba_linear_options){.no_bias = true});
 }
 
-/* ---- convolution and pooling ---- */
-
-/* Two numbers, the default in place of a zero. */
-static samba_dims pair(const int64_t *given, int64_t default0, int64_t default1)
-{
-    return (samba_dims){.count = 2, .at = {given && given[0] ? given[0] : default0, given && given[1] ? given[1] : default1}};
-}
+/* ---- convolution ---- */
 
 samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
                          const samba_conv2d_options *options)
@@ -103,7 +71,7 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     const samba_conv2d_options *o = options ? options : &defaults;
     samba_graph *graph;
     if (!enter_layer("conv2d", &input, name, true, &graph))
-        return none_of(graph);
+        return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     int64_t groups = o->groups ? o->groups : 1, channels = x.rank >= 3 ? x.shape[x.rank - 3] : 0;
     char type[SAMBA_TYPE_TEXT];
@@ -127,44 +95,13 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     return y;
 }
 
-static samba_value pool2d(samba_op op, samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    static const samba_pool2d_options defaults;
-    const samba_pool2d_options *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
-        return none_of(graph);
-    if (!kernel)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
-                                                            "a kernel of two sizes is needed, NULL was given"));
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pool2d.kernel = pair(kernel, 0, 0);
-    attrs.pool2d.stride = pair(o->stride, kernel[0], kernel[1]);
-    attrs.pool2d.padding = pair(o->padding, 0, 0);
-    attrs.pool2d.dilation = pair(o->dilation, 1, 1);
-    attrs.pool2d.ceil_mode = o->ceil_mode;
-    attrs.pool2d.count_include_pad = op == SAMBA_OP_avg_pool2d && !o->no_count_include_pad;
-    return samba_trace_value(graph, samba_emit(graph, op, 1, &a.index, &attrs));
-}
-
-samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return pool2d(SAMBA_OP_max_pool2d, a, kernel, options);
-}
-
-samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return pool2d(SAMBA_OP_avg_pool2d, a, kernel, options);
-}
-
 /* ---- layer norm, embedding, dropout ---- */
 
 samba_value samba_layer_norm(samba_value input, const char *name)
 {
     samba_graph *graph;
     if (!enter_layer("layer_norm", &input, name, true, &graph))
-        return none_of(graph);
+        return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (x.rank == 0)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "layer_norm",
@@ -181,7 +118,7 @@ samba_value samba_embedding(samba_value index, const char *name, int64_t num_emb
 {
     samba_graph *graph;
     if (!enter_layer("embedding", &index, name, false, &graph))
-        return none_of(graph);
+        return samba_trace_none(graph);
     samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
                                          (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
     samba_value y = samba_functional_embedding(index, weight);
@@ -211,7 +148,7 @@ bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name,
 samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int64_t *shape)
 {
     if (!samba_trace_check_shape(graph, "rand", rank, shape))
-        return none_of(graph);
+        return samba_trace_none(graph);
     samba_scope_push(graph, name);
     samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
     int64_t calls = 0;
@@ -236,7 +173,7 @@ samba_value samba_dropout(samba_value input, const char *name, double p)
     samba_ref rate, seed;
     if (!samba_trace_enter("dropout", 1, &input, &graph) || !samba_trace_need_floating(input, "dropout") ||
         !samba_trace_dropout(graph, "dropout", name, p, &rate, &seed))
-        return none_of(graph);
+        return samba_trace_none(graph);
     samba_scope_push(graph, name);
     samba_ref y = samba_emit3(graph, SAMBA_OP_dropout, input.index, rate, seed);
     samba_scope_pop(graph);

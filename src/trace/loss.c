@@ -3,6 +3,8 @@
  * Cross entropy with PyTorch's shapes. The operator takes rows of logits (R, C) and as many labels (R); here classes move to the
  * last dim and all others become rows. */
 #include "trace/trace.h"
+
+#include <sambaflow/loss.h>
 #include <string.h>
 
 /* Labels: (N, d1 ...) for logits (N, C, d1 ...), () for (C). */

@@ -3,6 +3,8 @@
  * Reductions and the normalisations along one dim. Operators of the graph keep reduced dims with size 1; a reshape drops them.
  * Sums of integers are int64 and 16-bit means are computed in float32, as in PyTorch. */
 #include "trace/trace.h"
+
+#include <sambaflow/reduce.h>
 #include <string.h>
 
 /* A set of dims of one value, and the shape that is left without them. */
@@ -105,27 +107,3 @@ samba_value samba_argmax(samba_value a, int dim, bool keepdim)
     samba_ref kept = samba_emit_reduce(graph, SAMBA_OP_argmax, a.index, to.count, to.dims);
     return samba_trace_value(graph, samba_emit_reshape(graph, kept, to.rank, to.shape));
 }
-
-/* ---- along one dim, same shape ---- */
-
-static samba_value along(samba_op op, samba_value a, int dim)
-{
-    samba_graph *graph;
-    int at;
-    if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
-    int rank = samba_node_at(graph, a.index)->rank;
-    if (!samba_trace_dim(graph, samba_op_table[op].name, rank, dim, &at))
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = at;
-    samba_ref input =
-        rank == 0 ? samba_emit_reshape(graph, a.index, 1, (int64_t[]){1}) : a.index; /* one element is a dim of one */
-    samba_ref result = samba_emit(graph, op, 1, &input, &attrs);
-    return samba_trace_value(graph, rank == 0 ? samba_emit_reshape(graph, result, 0, NULL) : result);
-}
-
-samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softmax, a, dim); }
-
-samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }

@@ -3,6 +3,8 @@
  * Functions that move elements without computing. PyTorch's conveniences end here: dims counted from the end, one size of -1 and
  * Python's slice bounds become the plain numbers that operators of the graph take. */
 #include "trace/trace.h"
+
+#include <sambaflow/shape.h>
 #include <string.h>
 
 static bool check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)

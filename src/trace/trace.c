@@ -42,6 +42,16 @@ bool samba_trace_enter(const char *what, int count, const samba_value *values, s
     return usable;
 }
 
+bool samba_trace_enter_optional(const char *what, int count, const samba_value *values, samba_graph **graph)
+{
+    samba_value given[8];
+    int used = 0;
+    for (int i = 0; i < count; i++)
+        if (values[i].graph || i == 0)
+            given[used++] = values[i];
+    return samba_trace_enter(what, used, given, graph);
+}
+
 bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result)
 {
     int range = rank ? rank : 1;
@@ -60,6 +70,13 @@ char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT])
     snprintf(buffer, SAMBA_TYPE_TEXT, "%s%s", samba_dtype_name(node->dtype),
              samba_shape_format(node->rank, node->shape, shape, sizeof shape));
     return buffer;
+}
+
+samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input, const samba_node *weight)
+{
+    char input_text[SAMBA_TYPE_TEXT], weight_text[SAMBA_TYPE_TEXT];
+    return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
+                                                        samba_trace_format(input, input_text), samba_trace_format(weight, weight_text)));
 }
 
 bool samba_trace_need_floating(samba_value value, const char *what)

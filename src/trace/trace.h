@@ -12,6 +12,10 @@
  * result of the function is samba_trace_value(*graph, SAMBA_NONE). */
 bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph);
 static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) { return (samba_value){graph, ref}; }
+/* What a function returns when something is wrong. */
+static inline samba_value samba_trace_none(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
+/* Enters with as many of at most 8 values as are there: a zeroed one was left out, but the first may not be. */
+bool samba_trace_enter_optional(const char *what, int count, const samba_value *values, samba_graph **graph);
 /* A copy: emitting moves nodes. */
 static inline samba_node samba_trace_node(samba_value value) { return *samba_node_at(value.graph, value.index); }
 
@@ -22,6 +26,8 @@ bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, in
 char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT]);
 /* A shape of 0 to SAMBA_MAX_RANK sizes; else the error sticks. */
 bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape);
+/* "expected <expected>, given an input ... and a weight ..." */
+samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input, const samba_node *weight);
 bool samba_trace_need_floating(samba_value value, const char *what);
 
 /* The name inside the current scope, interned; 0 after an error. */

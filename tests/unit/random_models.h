@@ -10,7 +10,9 @@
 #define SAMBA_TEST_RANDOM_MODELS_H
 
 #include "tensor/tensor.h"
+#include <sambaflow/functional.h>
 #include <sambaflow/graph.h>
+#include <sambaflow/layers.h>
 
 #include <stdint.h>
 #include <stdio.h>

@@ -11,6 +11,9 @@
 #include "app/app.h"
 #include "failing_allocator.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>

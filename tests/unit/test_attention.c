@@ -8,6 +8,8 @@
 #include "pef/plan.h"
 #include <sambaflow/compile.h>
 #include <sambaflow/data.h>
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 #include <sambaflow/session.h>
 
 #include <stdio.h>

@@ -14,6 +14,9 @@
 #include "runtime/runtime.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 #define DIMS(...) (const int[]){__VA_ARGS__}
 
 static samba_value parameter(samba_graph *g, const char *name, int rank, const int64_t *shape)

@@ -17,6 +17,9 @@
 
 #include "reference.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 enum { INNER = 6 };
 typedef struct head {
     const char *name;

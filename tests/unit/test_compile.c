@@ -17,6 +17,9 @@
 
 #include "reference.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 typedef struct input {
     const char *name;
     samba_dtype dtype;

@@ -15,6 +15,9 @@
 
 #include "reference.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 static samba_value in(samba_graph *g) { return samba_input(g, "x"); }
 static samba_value weigh(samba_graph *g, samba_value v, const char *name) /* a parameter in each element */
 {

@@ -13,6 +13,9 @@
 #include "pef/plan.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 #define NORMAL ((samba_initializer){SAMBA_INIT_NORMAL, 0, 1})
 
 /* ---- models: each road of contractions with weights on either side ---- */

@@ -10,6 +10,9 @@
 
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 enum { ROWS = 300, COLUMNS = 130, WIDTH = 9001, INPUTS = 3, OUTPUTS = 4 };
 
 static void model(samba_graph *g, const void *o)

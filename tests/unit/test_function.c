@@ -13,6 +13,8 @@
 #include "failing_allocator.h"
 #include "training.h"
 #include <sambaflow/function.h>
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 
 #define STEP 1e-5
 #define TOLERANCE 1e-7 /* relative: an error of STEP^2 in the difference, and rounding / STEP */

@@ -12,6 +12,9 @@
 #include "failing_allocator.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
 static const samba_value none = {NULL, 0};
 

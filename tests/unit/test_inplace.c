@@ -19,6 +19,9 @@
 #include "tensor/philox.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 #define GRAPHS 80
 #define POOL 24
 #define DIMS(...) (const int[]){__VA_ARGS__}

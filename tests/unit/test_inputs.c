@@ -11,6 +11,9 @@
 
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 enum { ROWS = 6, COLS = 6, CLASSES = 4 };
 
 static void model(samba_graph *g, const void *options)

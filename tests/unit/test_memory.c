@@ -17,6 +17,9 @@
 #include "failing_allocator.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 /* ---- malloc, counted ---- */
 #if !defined(__SANITIZE_ADDRESS__) && defined(__GLIBC__)
 #define COUNTS_MALLOC 1

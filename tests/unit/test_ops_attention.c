@@ -5,6 +5,9 @@
 #include "torch_check.h"
 #include "failing_allocator.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 static void as_torch(void **state)
 {
     (void)state;

@@ -4,6 +4,9 @@
  * differences, 16-bit results, sharing between forward and backward, and what inference and the reference kernels refuse. */
 #include "torch_check.h"
 #include "failing_allocator.h"
+
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 #include <time.h>
 
 static void nn_as_torch(void **state)

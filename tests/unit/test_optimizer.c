@@ -15,6 +15,9 @@
 
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 #define STEPS 12
 
 /* ---- the model ---- */

@@ -13,6 +13,9 @@
 #include "pef/plan.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 static samba_graph *new_graph(void)
 {
     samba_graph *g;

@@ -15,6 +15,9 @@
 
 #include "reference.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 static samba_value in(samba_graph *g, const char *name) { return samba_input(g, name); }
 
 static void mlp(samba_graph *g, const void *o)

@@ -13,6 +13,8 @@
 
 #include "base/base.h"
 #include "training.h"
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 #include <sambaflow/profile.h>
 
 static void model(samba_graph *g, const void *options)

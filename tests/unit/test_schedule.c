@@ -15,6 +15,9 @@
 #include "base/base.h"
 #include "training.h"
 
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
 /* ---- a classifier of 24 samples, or of a part of them ---- */
 enum { SAMPLES = 24, PIXELS = 19, CLASSES = 7 };
 typedef struct settings {

@@ -9,6 +9,9 @@
 #include <cmocka.h>
 #include "failing_allocator.h"
 #include "ops/ops.h"
+
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
 #include <locale.h>
 #include <math.h>
 #include <time.h>

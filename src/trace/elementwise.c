@@ -5,6 +5,8 @@
  * float32. */
 #include "trace/trace.h"
 
+#include <sambaflow/elementwise.h>
+
 static samba_promotion promotion_of(const samba_node *node) { return node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED; }
 
 static samba_dtype result_type(samba_value a, samba_value b)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention. */
+#ifndef SAMBAFLOW_ATTENTION_H
+#define SAMBAFLOW_ATTENTION_H
+
+#include <sambaflow/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* torch.nn.functional.scaled_dot_product_attention: softmax(q k^T * scale + mask) v for each head, in one kernel that stores no matrix
+ * of scores. q (..., H, Tq, D), k (..., H, Tk, D), v (..., H, Tk, Dv) of one floating-point dtype, rank 2 (no heads) or more, the
+ * leading dims equal; views of a joint projection are read in place. The result is (..., H, Tq, Dv), and lies in memory as (..., Tq, H,
+ * Dv), so that what gives it back to a projection, samba_transpose and samba_reshape, costs nothing. A query that may see no key gives
+ * 0. A mask that depends on a parameter is differentiated through a matrix of scores made for that. */
+typedef struct samba_attention_options {
+    samba_value mask;    /* broadcasts to (..., H, Tq, Tk); bool: true where a query may see a key; floating-point: added to the scores;
+                            a zeroed value: none */
+    bool is_causal;      /* query i sees keys 0 .. i, also where Tq and Tk differ; with a mask both must allow */
+    bool enable_gqa;     /* k and v may have fewer heads, H / n: n heads of q in a row share one */
+    double scale;        /* 0: 1 / sqrt(D) */
+    const char *dropout; /* NULL: none. Else the weights are dropped out by hyperparameters "<dropout>.p" and "<dropout>.seed" */
+    double dropout_p;    /* what "<dropout>.p" starts at */
+} samba_attention_options;
+static inline samba_attention_options samba_attention_defaults(void)
+{
+    samba_attention_options options = {{NULL, 0}, false, false, 0.0, NULL, 0.0};
+    return options;
+}
+SAMBA_API samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, samba_value v,
+                                                         const samba_attention_options *options /* may be NULL */);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Softmax and normalizations over values. */
+#include "trace/trace.h"
+
+#include <sambaflow/norm.h>
+#include <string.h>
+
+static samba_value along(samba_op op, samba_value a, int dim)
+{
+    samba_graph *graph;
+    int at;
+    if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
+        return samba_trace_value(graph, SAMBA_NONE);
+    int rank = samba_node_at(graph, a.index)->rank;
+    if (!samba_trace_dim(graph, samba_op_table[op].name, rank, dim, &at))
+        return samba_trace_value(graph, SAMBA_NONE);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.axis.dim = at;
+    samba_ref input =
+        rank == 0 ? samba_emit_reshape(graph, a.index, 1, (int64_t[]){1}) : a.index; /* one element is a dim of one */
+    samba_ref result = samba_emit(graph, op, 1, &input, &attrs);
+    return samba_trace_value(graph, rank == 0 ? samba_emit_reshape(graph, result, 0, NULL) : result);
+}
+
+samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softmax, a, dim); }
+
+samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }
+
+
+samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight, samba_value bias, double eps)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_optional("layer_norm", 3, (samba_value[]){input, weight, bias}, &graph) || !samba_trace_need_floating(input, "layer_norm"))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input);
+    if (count < 1 || count > x.rank || !samba_shape_equal(count, shape, count, x.shape + x.rank - count)) {
+        char text[SAMBA_TYPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
+        bool known = count >= 0 && count <= SAMBA_MAX_RANK;
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "layer_norm", "expected an input whose last dims are %s, given %s",
+                                                            known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank",
+                                                            samba_trace_format(&x, text)));
+    }
+    if (!weight.graph)
+        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
+    if (!bias.graph)
+        bias = samba_constant(graph, 0, (samba_dtype)x.dtype, count, shape);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.norm.dims = count;
+    attrs.norm.eps = eps;
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
+}
