@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions and the normalisations along one dim. Operators of the graph keep reduced dims with size 1; a reshape drops them.
- * Sums of integers are int64 and 16-bit means are computed in float32, as in PyTorch. */
-#include "trace/trace.h"
+ * Reductions that are operators of the graph, or one step away: sums, extrema and their places, products, truths. Operators keep reduced
+ * dims with size 1; a reshape drops them. Sums of integers are int64 and 16-bit floats are computed in float32, as in PyTorch. */
+#include "trace/reduction.h"
 
+#include <sambaflow/elementwise.h>
 #include <sambaflow/reduce.h>
+#include <sambaflow/shape.h>
 #include <string.h>
 
-/* A set of dims of one value, and the shape that is left without them. */
-typedef struct reduction {
-    int count, rank;
-    int64_t dims[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], numel; /* numel: elements behind each result */
-} reduction;
-
 static bool plan(samba_graph *graph, const char *what, const samba_node *node, int count, const int *dims, bool keepdim,
-                 reduction *plan)
+                 samba_reduction *plan)
 {
     bool reduced[SAMBA_MAX_RANK + 1] = {false};
     if (count < 0 || (count > 0 && !dims)) {
@@ -32,7 +28,7 @@ static bool plan(samba_graph *graph, const char *what, const samba_node *node, i
         }
         reduced[dim] = true;
     }
-    *plan = (reduction){.numel = 1};
+    *plan = (samba_reduction){.numel = 1};
     for (int d = 0; d < node->rank; d++) {
         if (reduced[d] || count == 0) {
             plan->dims[plan->count++] = d;
@@ -46,19 +42,44 @@ static bool plan(samba_graph *graph, const char *what, const samba_node *node, i
     return true;
 }
 
+bool samba_reduction_enter(const char *what, samba_value a, int count, const int *dims, bool keepdim, samba_graph **graph, samba_reduction *to)
+{
+    if (!samba_trace_enter(what, 1, &a, graph))
+        return false;
+    samba_node node = samba_trace_node(a);
+    return plan(*graph, what, &node, count, dims, keepdim, to);
+}
+
+samba_value samba_reduction_leave(samba_graph *graph, const samba_reduction *from, samba_ref kept)
+{
+    return samba_trace_value(graph, samba_emit_reshape(graph, kept, from->rank, from->shape));
+}
+
+samba_ref samba_reduction_emit(samba_graph *graph, samba_op op, samba_ref a, const samba_reduction *over)
+{
+    return samba_emit_reduce(graph, op, a, over->count, over->dims);
+}
+
+samba_ref samba_trace_lift(samba_value a)
+{
+    samba_dtype dtype = samba_value_dtype(a);
+    bool half = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16;
+    return half ? samba_emit_cast(a.graph, a.index, SAMBA_FLOAT32) : a.index;
+}
+
+/* ---- sums, extrema ---- */
+
 static samba_value reduce(samba_op op, samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    reduction to;
-    if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_node node = samba_trace_node(a);
-    if (!plan(graph, samba_op_table[op].name, &node, count, dims, keepdim, &to))
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_ref kept = samba_emit_reduce(graph, op, a.index, to.count, to.dims);
-    if (op == SAMBA_OP_sum && !samba_dtype_is_floating_point(node.dtype)) /* it is already, but for a sum over no dims */
+    samba_reduction to;
+    if (!samba_reduction_enter(samba_op_table[op].name, a, count, dims, keepdim, &graph, &to))
+        return samba_trace_none(graph);
+    bool widens = op == SAMBA_OP_sum && !samba_dtype_is_floating_point(samba_value_dtype(a));
+    samba_ref kept = samba_reduction_emit(graph, op, a.index, &to);
+    if (widens) /* it is int64 already, but for a sum over no dims */
         kept = samba_emit_cast(graph, kept, SAMBA_INT64);
-    return samba_trace_value(graph, samba_emit_reshape(graph, kept, to.rank, to.shape));
+    return samba_reduction_leave(graph, &to, kept);
 }
 
 samba_value samba_sum(samba_value a, int count, const int *dims, bool keepdim)
@@ -76,34 +97,189 @@ samba_value samba_amin(samba_value a, int count, const int *dims, bool keepdim)
     return reduce(SAMBA_OP_amin, a, count, dims, keepdim);
 }
 
+samba_value samba_aminmax(samba_value a, int count, const int *dims, bool keepdim, samba_value *max)
+{
+    *max = samba_amax(a, count, dims, keepdim);
+    return samba_amin(a, count, dims, keepdim);
+}
+
 samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    reduction to;
-    if (!samba_trace_enter("mean", 1, &a, &graph) || !samba_trace_need_floating(a, "mean"))
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_node node = samba_trace_node(a);
-    if (!plan(graph, "mean", &node, count, dims, keepdim, &to))
-        return samba_trace_value(graph, SAMBA_NONE);
-    bool half = node.dtype == SAMBA_BFLOAT16 || node.dtype == SAMBA_FLOAT16; /* its sum and 1/n need more digits */
-    samba_ref wide = half ? samba_emit_cast(graph, a.index, SAMBA_FLOAT32) : a.index;
-    samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, wide, to.count, to.dims);
+    samba_reduction to;
+    if (!samba_reduction_enter("mean", a, count, dims, keepdim, &graph, &to) || !samba_trace_need_floating(a, "mean"))
+        return samba_trace_none(graph);
+    samba_dtype dtype = samba_value_dtype(a);
+    samba_ref sum = samba_reduction_emit(graph, SAMBA_OP_sum, samba_trace_lift(a), &to); /* it and 1/n need more digits than 16 bits have */
     samba_ref mean = to.count > 0 ? samba_emit_scalar(graph, SAMBA_OP_mul, sum, 1.0 / (double)to.numel) : sum;
-    mean = samba_emit_cast(graph, mean, node.dtype);
-    return samba_trace_value(graph, samba_emit_reshape(graph, mean, to.rank, to.shape));
+    return samba_reduction_leave(graph, &to, samba_emit_cast(graph, mean, dtype));
 }
 
-samba_value samba_argmax(samba_value a, int dim, bool keepdim)
+/* Halves are multiplied with halves, so that few roundings meet each element and its gradient is the product of all others, zeros or not. */
+static samba_value product_along(samba_value a, int dim)
+{
+    samba_value odd = {0};
+    for (int64_t n = samba_value_size(a, dim); n > 1; n /= 2) {
+        int64_t half = n / 2;
+        if (n % 2) {
+            samba_value last = samba_slice(a, dim, n - 1, n, 1);
+            odd = odd.graph ? samba_mul(odd, last) : last;
+        }
+        a = samba_mul(samba_slice(a, dim, 0, half, 1), samba_slice(a, dim, half, 2 * half, 1));
+    }
+    return odd.graph ? samba_mul(a, odd) : a;
+}
+
+samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    reduction to;
-    if (!samba_trace_enter("argmax", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_node node = samba_trace_node(a);
-    if (!plan(graph, "argmax", &node, 1, &dim, keepdim, &to))
-        return samba_trace_value(graph, SAMBA_NONE);
-    if (node.rank == 0) /* the only element is the first */
+    samba_reduction to;
+    if (!samba_reduction_enter("prod", a, count, dims, keepdim, &graph, &to))
+        return samba_trace_none(graph);
+    samba_dtype dtype = samba_value_dtype(a);
+    samba_value product = samba_trace_value(graph, samba_trace_lift(a));
+    if (!samba_dtype_is_floating_point(dtype))
+        product = samba_cast(a, dtype = SAMBA_INT64);
+    if (to.numel == 0) {
+        samba_ref one = samba_emit_constant(graph, 1, dtype);
+        return samba_trace_value(graph, samba_emit_expand(graph, one, to.rank, to.shape));
+    }
+    if (to.count == samba_value_rank(a) && to.count > 0) {
+        product = product_along(samba_reshape(product, 1, &to.numel), 0);
+    } else {
+        for (int i = 0; i < to.count; i++)
+            product = product_along(product, (int)to.dims[i]);
+    }
+    return samba_reduction_leave(graph, &to, samba_cast(product, dtype).index);
+}
+
+/* ---- places of extrema ---- */
+
+/* What is least becomes what is greatest, without overflow. */
+static samba_ref upside_down(samba_graph *graph, samba_value a)
+{
+    if (samba_dtype_is_floating_point(samba_value_dtype(a)))
+        return samba_emit1(graph, SAMBA_OP_neg, a.index);
+    samba_ref less_one = samba_emit_constant(graph, -1, SAMBA_INT64);
+    return samba_emit2(graph, SAMBA_OP_sub, less_one, samba_emit_cast(graph, a.index, SAMBA_INT64));
+}
+
+static samba_value place(const char *what, bool least, samba_value a, int dim, bool keepdim)
+{
+    samba_graph *graph;
+    samba_reduction to;
+    if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
+        return samba_trace_none(graph);
+    if (samba_value_dtype(a) == SAMBA_BOOL)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected integers or floating-point, given bool; cast it first"));
+    if (to.numel == 0)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "dim %d has size 0: there is no greatest or least of no elements", dim));
+    if (to.count == 0) /* of rank 0: the only element is the first */
         return samba_trace_value(graph, samba_emit_constant(graph, 0, SAMBA_INT64));
-    samba_ref kept = samba_emit_reduce(graph, SAMBA_OP_argmax, a.index, to.count, to.dims);
-    return samba_trace_value(graph, samba_emit_reshape(graph, kept, to.rank, to.shape));
+    samba_ref x = least ? upside_down(graph, a) : a.index;
+    return samba_reduction_leave(graph, &to, samba_reduction_emit(graph, SAMBA_OP_argmax, x, &to));
+}
+
+samba_value samba_argmax(samba_value a, int dim, bool keepdim) { return place("argmax", false, a, dim, keepdim); }
+
+samba_value samba_argmin(samba_value a, int dim, bool keepdim) { return place("argmin", true, a, dim, keepdim); }
+
+/* The extremum and its place. Floats are looked up at the place, so that the gradient goes there; others have none. */
+static samba_value extremum(const char *what, samba_op op, samba_value a, int dim, bool keepdim, samba_value *indices)
+{
+    samba_graph *graph;
+    samba_reduction to;
+    *indices = (samba_value){0};
+    if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
+        return *indices = samba_trace_none(graph);
+    samba_value x = samba_value_dtype(a) == SAMBA_BOOL ? samba_cast(a, SAMBA_UINT8) : a;
+    samba_value kept = place(what, op == SAMBA_OP_amin, x, dim, true);
+    if (to.count == 0 || kept.index == SAMBA_NONE) {
+        *indices = kept;
+        return kept.index == SAMBA_NONE ? kept : a;
+    }
+    samba_ref value = samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_trace_look_up(graph, a.index, kept.index, (int)to.dims[0])
+                                                                          : samba_reduction_emit(graph, op, a.index, &to);
+    *indices = samba_reduction_leave(graph, &to, kept.index);
+    return samba_reduction_leave(graph, &to, value);
+}
+
+samba_value samba_max(samba_value a, int dim, bool keepdim, samba_value *indices)
+{
+    return extremum("max", SAMBA_OP_amax, a, dim, keepdim, indices);
+}
+
+samba_value samba_min(samba_value a, int dim, bool keepdim, samba_value *indices)
+{
+    return extremum("min", SAMBA_OP_amin, a, dim, keepdim, indices);
+}
+
+/* Places in the elements of `a` in order: outer blocks, the index along dim, inner elements. */
+samba_ref samba_trace_places(samba_graph *graph, const samba_node *a, samba_ref index, int dim)
+{
+    int64_t outer = 1, inner = 1, size = a->shape[dim], count = samba_node_at(graph, index)->shape[dim];
+    for (int d = 0; d < a->rank; d++)
+        *(d < dim ? &outer : &inner) *= d == dim ? 1 : a->shape[d];
+    int64_t shape[3] = {outer, count, inner};
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 3, .at = {outer, 1, inner}}, .dim = 0};
+    samba_ref block = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+    attrs.iota.dim = 2;
+    samba_ref element = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+    samba_ref start = samba_emit2(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, block, (double)(size * inner)), element);
+    index = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reshape(graph, index, 3, shape), (double)inner);
+    return samba_emit2(graph, SAMBA_OP_add, index, start);
+}
+
+samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, int dim)
+{
+    if (a == SAMBA_NONE || index == SAMBA_NONE)
+        return SAMBA_NONE;
+    samba_node node = *samba_node_at(graph, a), result = *samba_node_at(graph, index);
+    int64_t numel = 0;
+    samba_shape_numel(node.rank, node.shape, &numel);
+    samba_ref places = samba_trace_places(graph, &node, index, dim);
+    samba_ref table = samba_emit_reshape(graph, a, 2, (int64_t[]){numel, 1});
+    return samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_embedding, table, places), result.rank, result.shape);
+}
+
+/* ---- truths ---- */
+
+static samba_ref not_zero(samba_graph *graph, samba_value a)
+{
+    return samba_value_dtype(a) == SAMBA_BOOL ? a.index : samba_emit_scalar(graph, SAMBA_OP_ne, a.index, 0);
+}
+
+static samba_value truth(const char *what, samba_op op, bool of_none, samba_value a, int count, const int *dims, bool keepdim)
+{
+    samba_graph *graph;
+    samba_reduction to;
+    if (!samba_reduction_enter(what, a, count, dims, keepdim, &graph, &to))
+        return samba_trace_none(graph);
+    samba_dtype dtype = samba_value_dtype(a) == SAMBA_UINT8 ? SAMBA_UINT8 : SAMBA_BOOL;
+    if (to.numel == 0)
+        return samba_trace_value(graph, samba_emit_expand(graph, samba_emit_constant(graph, of_none, dtype), to.rank, to.shape));
+    samba_ref kept = samba_reduction_emit(graph, op, not_zero(graph, a), &to);
+    return samba_reduction_leave(graph, &to, samba_emit_cast(graph, kept, dtype));
+}
+
+samba_value samba_any(samba_value a, int count, const int *dims, bool keepdim)
+{
+    return truth("any", SAMBA_OP_amax, false, a, count, dims, keepdim);
+}
+
+samba_value samba_all(samba_value a, int count, const int *dims, bool keepdim)
+{
+    return truth("all", SAMBA_OP_amin, true, a, count, dims, keepdim);
+}
+
+samba_value samba_count_nonzero(samba_value a, int count, const int *dims)
+{
+    samba_graph *graph;
+    samba_reduction to;
+    if (!samba_reduction_enter("count_nonzero", a, count, dims, false, &graph, &to))
+        return samba_trace_none(graph);
+    samba_ref kept = samba_reduction_emit(graph, SAMBA_OP_sum, not_zero(graph, a), &to);
+    return samba_reduction_leave(graph, &to, samba_emit_cast(graph, kept, SAMBA_INT64)); /* it is already, but for a sum over no dims */
 }

@@ -51,7 +51,7 @@ def test_dtypes(dtype):
 
 
 def test_what_torch_refuses():
-    with pytest.raises((TypeError, RuntimeError), match="floating point"):
+    with pytest.raises((TypeError, RuntimeError), match="floating.point"):
         samba.ones(3, dtype=torch.int64).norm()
     with pytest.raises((TypeError, RuntimeError), match="dtype"):
         torch.linalg.vector_norm(samba.ones(3, dtype=torch.float64), dtype=torch.float32)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from sambaflow._core import lib
 from sambaflow.samba import _state
-from sambaflow.samba.rules.common import NONE, optional, rank, unsupported
+from sambaflow.samba.rules.common import NONE, cast, dims_of, floating, optional, rank, unsupported
 from sambaflow.samba.trace import rule
 
 T = torch.Tensor
@@ -106,30 +106,9 @@ def local_response_norm(t, input, size, alpha=1e-4, beta=0.75, k=1.0):
 
 @rule(torch.linalg.vector_norm, torch.ops.aten.linalg_vector_norm)
 def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    """The root of the sum of powers; what is narrower than float32 is summed in it, as torch does."""
-    dtype = dtype or x.dtype
-    if not x.dtype.is_floating_point or torch.promote_types(x.dtype, dtype) is not dtype:
+    if dtype not in (None, x.dtype) and not (floating(x) and torch.promote_types(x.dtype, dtype) is dtype):
         raise TypeError(f"the norm of a tensor of {x.dtype} as {dtype}: expected a floating point tensor, and a dtype that holds its values")
-    x = x.to(torch.promote_types(dtype, torch.float32))
-    dims = list(range(rank(x))) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if ord == 0:
-        norm = torch.where(x != 0, 1.0, torch.zeros((), dtype=x.dtype)).sum(dims, keepdim)
-    elif abs(ord) == math.inf:
-        norm = (torch.amax if ord > 0 else torch.amin)(torch.abs(x), dims, keepdim)
-    elif ord == 1:
-        norm = torch.abs(x).sum(dims, keepdim)
-    else:
-        norm = _power((x * x if ord == 2 else _power(torch.abs(x), ord)).sum(dims, keepdim), 1.0 / ord)
-    return norm.to(dtype)
-
-
-def _power(x, p):
-    """x**p of x >= 0. Where x is 0 the slope is infinite for p < 1; norms take 0 there, as torch does."""
-    if p >= 1:
-        return x**p
-    none = x == 0
-    some = torch.where(none, 1.0, x)
-    return torch.where(none, 0.0 if p > 0 else math.inf, torch.sqrt(some) if p == 0.5 else some**p)
+    return t.wrap(lib.samba_vector_norm(t.value(cast(t, x, dtype)), float(ord), *dims_of(dim), keepdim))
 
 
 @rule(torch.norm, T.norm)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What reductions, sorting and running sums share: the dims of one value that go, and elements by their place along a dim. */
+#ifndef SAMBA_TRACE_REDUCTION_H
+#define SAMBA_TRACE_REDUCTION_H
+
+#include "trace/trace.h"
+
+typedef struct samba_reduction { /* a set of dims of one value, and the shape that is left without them */
+    int count, rank;
+    int64_t dims[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], numel; /* numel: elements behind each result */
+} samba_reduction;
+
+/* samba_trace_enter of one value, and a check of the list of dims; false after an error. reduce.c */
+bool samba_reduction_enter(const char *what, samba_value a, int count, const int *dims, bool keepdim, samba_graph **graph, samba_reduction *to);
+samba_ref samba_reduction_emit(samba_graph *graph, samba_op op, samba_ref a, const samba_reduction *over);
+/* The function's result from one that kept the dims. */
+samba_value samba_reduction_leave(samba_graph *graph, const samba_reduction *from, samba_ref kept);
+
+samba_ref samba_trace_lift(samba_value a); /* 16-bit floats as float32 */
+/* Elements of floating-point `a` at an int64 index along dim; other dims of both are equal. The gradient goes to those places. */
+samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, int dim);
+/* Where these stand among all elements: int64 (outer, index, inner). */
+samba_ref samba_trace_places(samba_graph *graph, const samba_node *a, samba_ref index, int dim);
+
+#endif
