@@ -3,7 +3,7 @@
 BUILD ?= build
 MESON_OPTIONS ?=
 
-.PHONY: all packages demo check check-torch bench asan install wheel clean
+.PHONY: all packages demo check check-torch prove bench asan install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -23,6 +23,10 @@ check: all
 check-torch: all
 	@tests/torch/check.sh $(BUILD)
 	@tests/python/check.sh $(BUILD)
+
+# Every operator, dtype and sample against PyTorch; `make check-torch` takes a sample of them. PROVE="norm --dtype float32": a part.
+prove: all
+	@tests/operators/check.sh $(BUILD) $(PROVE)
 
 bench: all
 	@bench/bench.sh $(BUILD) $(BENCH)

@@ -30,6 +30,8 @@ typedef struct samba_function_options {
     const char *isa; /* NULL: the best this CPU has; "avx512", "avx2", "generic" force one */
     bool train;      /* false: dropout does nothing, and there are no hyperparameters */
     uint64_t seed;   /* of dropout whose seed is not set: each run has another one */
+    bool reference;  /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators
+                        mean, in double. What everything else is tested against; slow, one thread, and a run allocates */
 } samba_function_options;
 SAMBA_API samba_function_options samba_function_defaults(void);
 

@@ -8,9 +8,10 @@
  * anew, they stay where the caller has them: the plan's buffers are pointed there (`in_place`), unless that memory was the last run's too. What
  * cannot be used so - views with strides, outputs over inputs - is copied beside it.
  *
- * The function owns the session and the places. The graph is not needed after compiling. */
+ * The function owns the session and the places. The graph is not needed after compiling; a function by the reference (reference.c) keeps a copy
+ * that it evaluates where others run their sections. */
 #include "compiler/compiler.h"
-#include "runtime/runtime.h"
+#include "function/reference.h"
 #include <sambaflow/function.h>
 
 #include <string.h>
@@ -20,6 +21,7 @@
 struct samba_function {
     samba_context *context;
     samba_session *session;
+    samba_graph *reference; /* what is evaluated instead of run; NULL: compiled */
     samba_arena arena;
     int32_t input_count, output_count;
     int32_t *places;      /* tensors of the plan: inputs, then outputs */
@@ -119,8 +121,14 @@ static samba_status make(samba_function *f, const samba_graph *graph, const samb
     session.threads = options->threads;
     session.isa = options->isa;
     session.seed = options->seed;
-    SAMBA_TRY(samba_compile_plan(f->context, graph, options->train, &plan));
-    SAMBA_TRY(samba_session_of_plan(f->context, &plan, turn(&plan), "function", &session, &f->session));
+    if (options->reference) {
+        SAMBA_TRY(samba_graph_copy(graph, &f->reference));
+        SAMBA_TRY(samba_reference_plan(f->context, f->reference, options->train, &plan));
+    } else {
+        SAMBA_TRY(samba_compile_plan(f->context, graph, options->train, &plan));
+    }
+    int64_t resident = options->reference ? plan.memory_bytes : turn(&plan);
+    SAMBA_TRY(samba_session_of_plan(f->context, &plan, resident, "function", &session, &f->session));
     return place_all(f, graph);
 }
 
@@ -151,6 +159,7 @@ void samba_function_free(samba_function *function)
     for (int32_t i = 0; function->hosts && i < function->input_count + function->output_count; i++)
         samba_tensor_free(function->hosts[i]);
     samba_session_free(function->session);
+    samba_graph_free(function->reference);
     samba_arena_free(&function->arena);
     samba_free(function->context, function, sizeof *function);
 }
@@ -243,6 +252,16 @@ static samba_status run_copied(samba_function *f, samba_tensor *const *inputs, s
         if (!samba_transfer_is_copy(session, tensor, outputs[i], &done))
             SAMBA_TRY(samba_transfer_out(session, tensor, outputs[i]));
     }
+    return SAMBA_OK;
+}
+
+static samba_status run_reference(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs)
+{
+    for (int32_t i = 0; i < f->input_count; i++)
+        SAMBA_TRY(samba_transfer_in(f->session, f->places[i], inputs[i]));
+    SAMBA_TRY(samba_reference_run(f->session, f->reference));
+    for (int32_t i = 0; i < f->output_count; i++)
+        SAMBA_TRY(samba_transfer_out(f->session, f->places[f->input_count + i], outputs[i]));
     return SAMBA_OK;
 }
 
@@ -339,6 +358,8 @@ samba_status samba_function_run(samba_function *function, samba_tensor *const *i
     SAMBA_TRY(check_tensors(function, inputs, outputs));
     SAMBA_TRY(samba_hyper_draw_seeds(function->session));
     function->session->forward_runs++;
+    if (function->reference)
+        return run_reference(function, inputs, outputs);
     return function->session->in_place ? run_in_place(function, inputs, outputs) : run_copied(function, inputs, outputs);
 }
 

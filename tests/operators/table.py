@@ -40,6 +40,7 @@ class Operator:
     ulp: float = 4.0  # of the compiled elementwise kernel where the result is a plain function of few elements: allowed units in the last place
     exact: bool = False  # equal to the last bit: comparisons, integers, what only moves elements
     without: Mapping[torch.dtype, str] = dataclasses.field(default_factory=dict)  # dtypes of torch that are left out, and why
+    untraced: str = ""  # why it cannot be part of a graph: then only eager execution is proved
     note: str = ""  # for docs/operators.md: what differs from torch, in one sentence
 
 
@@ -53,7 +54,12 @@ class Maker:
         self.generator = torch.Generator().manual_seed(seed)
 
     def tensor(self, *shape, low=None, high=None, dtype=None, layout="contiguous", requires_grad=None):
-        """Values between low and high, by default of -3 to 3 (0 to 9 where unsigned): floats uniformly, integers with both ends, bool evenly."""
+        """Values between low and high, by default of -3 to 3 (0 to 9 where unsigned): floats uniformly, integers with both ends, bool evenly.
+        requires_grad=False: no gradient is asked for."""
+        if requires_grad is False:  # torch gives it no gradient: running statistics, targets
+            made = self.tensor(*shape, low=low, high=high, dtype=dtype, layout=layout)
+            made.no_gradient = True
+            return made
         dtype = dtype or self.dtype
         shape = list(shape)
         if layout == "transposed" and len(shape) > 1:

@@ -32,10 +32,14 @@ static samba_graph *graph_of(operation *op, const samba_tensor *x, const samba_t
     return g;
 }
 
+static bool by_reference; /* whether functions are evaluated by the reference kernels: the same tests again */
+
 static samba_function *function_of(const samba_graph *g)
 {
     samba_function *f;
-    need(samba_function_new(context, g, NULL, &f)); /* as many threads as OpenMP offers: valgrind asks for one */
+    samba_function_options options = samba_function_defaults(); /* as many threads as OpenMP offers: valgrind asks for one */
+    options.reference = by_reference;
+    need(samba_function_new(context, g, by_reference ? &options : NULL, &f));
     return f;
 }
 
@@ -403,6 +407,7 @@ static void dropout(void **state)
     samba_function_free(f);
     samba_function_options options = samba_function_defaults();
     options.train = true;
+    options.reference = by_reference;
     need(samba_function_new(context, g, &options, &f));
     need(samba_function_run(f, (samba_tensor *[]){x, y}, &first));
     need(samba_function_run(f, (samba_tensor *[]){x, y}, &second));
@@ -506,6 +511,7 @@ static samba_status make_and_run(samba_context *owner, void *user)
         status = samba_graph_gradient(g, 2, (const char *[]){"x", "y"}, &gradient);
     samba_function_options options = samba_function_defaults();
     options.threads = 1;
+    options.reference = by_reference;
     if (status == SAMBA_OK)
         status = samba_function_new(owner, gradient, &options, &f);
     if (status == SAMBA_OK)
@@ -553,6 +559,45 @@ static void runs_allocate_nothing(void **state)
     context = usual;
 }
 
+/* The reference stands behind the same checks and transfers. Its masks are those of the compiled dropout: of one seed and index. */
+static void the_same_by_reference(void **state)
+{
+    by_reference = true;
+    values_and_repeats(state);
+    views_and_places(state);
+    no_elements_and_one(state);
+    gradients(state);
+    dropout(state);
+    graphs_refused(state);
+    fail_each_allocation(make_and_run, &(int64_t){3});
+    by_reference = false;
+}
+
+static void masks_by_reference(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 1, SHAPE(N), 3), *y = normal("y", SAMBA_FLOAT32, 1, SHAPE(N), 4);
+    samba_graph *g = graph_of(dropped, x, y);
+    samba_tensor *results[2];
+    for (int k = 0; k < 2; k++) {
+        samba_function_options options = samba_function_defaults();
+        samba_function *f;
+        options.train = true;
+        options.reference = k == 1;
+        need(samba_function_new(context, g, &options, &f));
+        need(samba_function_set(f, &(samba_hyperparameter){"drop.seed", 11}));
+        results[k] = output_of(f, 0);
+        need(samba_function_run(f, (samba_tensor *[]){x, y}, &results[k]));
+        samba_function_free(f);
+    }
+    for (int64_t i = 0; i < N; i++)
+        assert_float_equal(at(results[0], i), at(results[1], i), 1e-6);
+    samba_tensor_free(results[0]), samba_tensor_free(results[1]);
+    samba_tensor_free(x), samba_tensor_free(y);
+    samba_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,7 +605,8 @@ int main(void)
         cmocka_unit_test(large_tensors_stay),
         cmocka_unit_test(gradients),          cmocka_unit_test(second_derivatives),   cmocka_unit_test(gradients_need_little),
         cmocka_unit_test(gradients_refused),  cmocka_unit_test(dropout),              cmocka_unit_test(runs_refused),
-        cmocka_unit_test(graphs_refused),     cmocka_unit_test(no_memory),            cmocka_unit_test(runs_allocate_nothing)};
+        cmocka_unit_test(graphs_refused),     cmocka_unit_test(no_memory),            cmocka_unit_test(runs_allocate_nothing),
+        cmocka_unit_test(the_same_by_reference), cmocka_unit_test(masks_by_reference)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, NULL, NULL));

@@ -8,7 +8,11 @@ gradient graph (samba_graph_gradient), and so on for further derivatives.
 
 What moves data and computes nothing stays torch's, on the memory the tensors hold: views, copies, indexing, factories, random numbers. torch
 takes apart what has no rule as a whole, and its parts come here as ATen operators (`aten`); in-place operators are their rules written back. An
-operator that still has no rule is computed by torch, and a HostFallbackWarning says so once."""
+operator that still has no rule is computed by torch, and a HostFallbackWarning says so once.
+
+`with eager.reference():` has the library's plain reference kernels compute what is called inside, and its gradients: what everything else is
+tested against; slow."""
+import contextlib
 import inspect
 import threading
 import warnings
@@ -161,13 +165,14 @@ class _Program:
         self.numbers = ()  # names of inputs that are numbers
         self.lock = threading.Lock()  # the context's too
         self.c = None
+        self.options = _options  # of samba_function_new
         self.first = weakref.ref(self)  # of a gradient's program: the forward's; without a circle, so that memory goes at once
         self.kept, self.bytes = False, 0  # whether the cache has it; with its gradients
         self.gradients = {}
 
     def compile(self):
         made = ffi.new("samba_function **")
-        self.context.check(lib.samba_function_new(self.context.c, self.graph, ffi.NULL, made))
+        self.context.check(lib.samba_function_new(self.context.c, self.graph, self.options, made))
         self.ins, self.outs = ffi.new("uintptr_t[]", max(len(self.inputs), 1)), ffi.new("uintptr_t[]", max(len(self.outputs), 1))
         self.in_pointers, self.out_pointers = ffi.cast("void **", self.ins), ffi.cast("void **", self.outs)
         self.c = self.context.owned(made[0], lib.samba_function_free)
@@ -221,6 +226,7 @@ class _Gradient:
         self.program = _Program(forward.context, graph, inputs, outputs, [forward.shapes[k] for k in wanted])
         self.program.shapes = [forward.shapes[k] for k in self.reads] + [forward.results[j] for j in self.grads]
         self.program.lock = forward.lock
+        self.program.options = forward.options
         self.program.first = forward.first
 
 
@@ -272,8 +278,32 @@ class _Programs:
 
 
 _programs = _Programs()
+_options = ffi.NULL  # of programs made from here on
 runs = 0  # of programs, for tests
 _local = threading.local()
+
+
+@contextlib.contextmanager
+def reference():
+    """Calls inside, by all threads, are evaluated by the reference kernels, operator by operator, instead of compiled; so are the gradients of
+    their results, wherever `backward` is called. For tests: it is slow.
+
+    >>> import torch
+    >>> import sambaflow.samba as samba
+    >>> from sambaflow.samba import eager
+    >>> with eager.reference():
+    ...     y = torch.exp(samba.SambaTensor(torch.zeros(2)))
+    >>> samba.to_torch(y)
+    tensor([1., 1.])
+    """
+    global _programs, _options
+    outside = _programs, _options
+    _programs, _options = _Programs(), ffi.new("samba_function_options *", lib.samba_function_defaults())
+    _options.reference = True
+    try:
+        yield
+    finally:
+        _programs, _options = outside
 
 
 # ---- signatures ----

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients in float64 against central differences of the same program's values.
+
+L = the sum of results times fixed seeds. Along a random direction v, D(h) = (L(x + h v) - L(x - h v)) / 2h is the gradient times v up to h^2 of the
+third derivative and the rounding of L over h. h is the cube root of eps, where both are about equal. D(h) - D(2h) shows what the third derivative
+does: three times the error of D(h). Allowed is four times that difference, for it is an estimate, and eps / h times the sum of |results times
+seeds| times 64 units and the root of terms, of the roundings in the two values."""
+import torch
+
+STEP = torch.finfo(torch.float64).eps ** (1 / 3)
+
+
+def _sums(values, counts, seeds):
+    """L of each sample, and the sum of its terms' magnitudes."""
+    found, at = [], 0
+    for count in counts:
+        terms = [y * s for y, s in zip(values[at : at + count], seeds[at : at + count]) if s is not None]
+        found.append((float(sum(t.sum() for t in terms)), float(sum(t.abs().sum() for t in terms))))
+        at += count
+    return found
+
+
+def check(whole, by_reference, seeds, found, generator, turned):
+    """`found`: gradients of whole.wanted. A message for each sample whose gradient is wrong, by the sample's number."""
+    directions = [torch.rand(whole.given[i].shape, generator=generator, dtype=torch.float64) * 2 - 1 for i in whole.wanted]
+    values = {}
+    for steps in (1, -1, 2, -2):
+        given = list(whole.given)
+        for i, v in zip(whole.wanted, directions):
+            given[i] = given[i] + steps * STEP * v
+        values[steps] = _sums(whole.values(by_reference, given), whole.counts, seeds)
+    wrong, at = {}, 0
+    for k, leaves in enumerate(whole.leaves):
+        slope = sum(float((turned(g) * v).sum()) for g, v in zip(found[at : at + leaves], directions[at : at + leaves]))
+        at += leaves
+        near = (values[1][k][0] - values[-1][k][0]) / (2 * STEP)
+        far = (values[2][k][0] - values[-2][k][0]) / (4 * STEP)
+        magnitude = values[1][k][1] + values[-1][k][1]
+        allowed = 4 * abs(near - far) + (64 + whole.samples[k].terms ** 0.5) * torch.finfo(torch.float64).eps / STEP * (magnitude + abs(slope) * STEP)
+        if leaves and not abs(slope - near) <= allowed and abs(near) < float("inf"):
+            wrong[k] = f"the gradient along a random direction is {slope!r}, central differences give {near!r}, allowed to differ by {allowed:.3g}"
+    return wrong
