@@ -111,6 +111,9 @@ SAMBA_API samba_value samba_parameter(samba_graph *graph, const char *name, samb
 /* A named tensor that no gradient reaches (torch.nn.Module.register_buffer): any dtype; an optimizer leaves it alone, checkpoints have it. */
 SAMBA_API samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                    samba_initializer initializer);
+/* 1 in a run that trains, 0 in one that does not (samba_run_options.train) and in what is compiled for inference: what torch's train() and
+ * eval() decide, for samba_where. The hyperparameter "training", rank-0 float64; one a graph. */
+SAMBA_API samba_value samba_training(samba_graph *graph);
 /* What a buffer holds after FWD: of its dtype and shape. Values of this run still are what it held before. Once a buffer. */
 SAMBA_API void samba_assign(samba_value buffer, samba_value value);
 

@@ -22,7 +22,34 @@ SAMBA_API samba_value samba_linear_with(samba_value input, const char *name, int
                                         const samba_linear_options *options /* may be NULL */);
 SAMBA_API samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
                                    const samba_conv2d_options *options /* may be NULL */);
+
+/* Normalizations. In the options zero means PyTorch's default. */
+typedef struct samba_norm_options {
+    int dims;          /* LayerNorm, RMSNorm: how many of the last dims are normalized together; 0: 1 */
+    bool no_affine;    /* neither weight nor bias (elementwise_affine=False, affine=False) */
+    bool no_bias;      /* LayerNorm: a weight alone */
+    double eps;        /* 0: 1e-5; of RMSNorm the dtype's epsilon */
+} samba_norm_options;
 SAMBA_API samba_value samba_layer_norm(samba_value input, const char *name); /* last dim, eps 1e-5, weight and bias */
+SAMBA_API samba_value samba_layer_norm_with(samba_value input, const char *name, const samba_norm_options *options /* may be NULL */);
+SAMBA_API samba_value samba_rms_norm(samba_value input, const char *name, const samba_norm_options *options /* may be NULL */);
+SAMBA_API samba_value samba_group_norm(samba_value input, const char *name, int64_t num_groups, const samba_norm_options *options /* may be NULL */);
+
+/* BatchNorm1d, 2d and 3d, by the rank: input (N, C), or (N, C, ...) up to rank 5. A run that trains normalizes by its batch and moves the
+ * buffers running_mean, running_var and num_batches_tracked; any other run (train = false, inference) normalizes by these: see
+ * samba_training. */
+typedef struct samba_batch_norm_layer {
+    bool no_affine;              /* BatchNorm: no weight and bias */
+    bool affine;                 /* InstanceNorm: weight and bias */
+    bool no_running_stats;       /* BatchNorm: track_running_stats=False, every run normalizes by its batch */
+    bool track_running_stats;    /* InstanceNorm */
+    bool cumulative;             /* momentum=None: running statistics are the plain average of all batches */
+    double momentum, eps;        /* 0: 0.1 and 1e-5 */
+} samba_batch_norm_layer;
+SAMBA_API samba_value samba_batch_norm(samba_value input, const char *name, const samba_batch_norm_layer *options /* may be NULL */);
+/* InstanceNorm1d, 2d and 3d: (N, C, L) to (N, C, D, H, W). */
+SAMBA_API samba_value samba_instance_norm(samba_value input, const char *name, const samba_batch_norm_layer *options /* may be NULL */);
+
 /* Rows of "<name>.weight", float32 (num_embeddings, embedding_dim), which starts as N(0, 1). */
 SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */

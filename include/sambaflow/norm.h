@@ -12,10 +12,41 @@ extern "C" {
 
 SAMBA_API samba_value samba_softmax(samba_value a, int dim);
 SAMBA_API samba_value samba_log_softmax(samba_value a, int dim);
+SAMBA_API samba_value samba_softmin(samba_value a, int dim); /* softmax(-a) */
 
 /* Over the last `count` dims, whose sizes are `shape`, as are those of weight and bias. */
 SAMBA_API samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight,
                                                   samba_value bias, double eps);
+/* x / sqrt(mean(x^2) + eps), over the last `count` dims; eps below 0: torch's default, the epsilon of the dtype. */
+SAMBA_API samba_value samba_functional_rms_norm(samba_value input, int count, const int64_t *shape, samba_value weight, double eps);
+
+/* torch.nn.functional.group_norm: input (N, C, ...); weight and bias (C). */
+SAMBA_API samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, samba_value weight, samba_value bias, double eps);
+
+/* What batch_norm and instance_norm have in common. The statistics are of the input where `training` is true, or where the value `trains`
+ * (rank-0 float64: samba_training) is not 0 in a run; else those given. */
+typedef struct samba_batch_norm_options {
+    bool training;              /* torch's use_input_stats in instance_norm */
+    samba_value trains;         /* decides in each run instead; a zeroed value: `training` does */
+    double momentum;            /* running = (1 - momentum) * running + momentum * of this batch */
+    samba_value average_factor; /* rank 0, instead of momentum: what a cumulative average needs; a zeroed value: none */
+    double eps;
+    samba_value *next_mean, *next_var; /* out: what the running statistics become, to be given to samba_assign; may be NULL. Where nothing
+                                          trains they stay what they are */
+} samba_batch_norm_options;
+static inline samba_batch_norm_options samba_batch_norm_defaults(void)
+{
+    samba_batch_norm_options options = {false, {NULL, 0}, 0.1, {NULL, 0}, 1e-5, NULL, NULL};
+    return options;
+}
+/* torch.nn.functional.batch_norm: input (N, C, ...) of rank 2 or more; the others (C). running_mean and running_var, of which both or none
+ * are given, may be left out while training. The running variance is the unbiased one; a channel of one element has variance 0, and is
+ * refused where `training` is true. */
+SAMBA_API samba_value samba_functional_batch_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight,
+                                                  samba_value bias, const samba_batch_norm_options *options /* may be NULL */);
+/* torch.nn.functional.instance_norm: each channel of each image; input of rank 3 or more. `training` is use_input_stats. */
+SAMBA_API samba_value samba_functional_instance_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight,
+                                                     samba_value bias, const samba_batch_norm_options *options /* may be NULL */);
 
 #ifdef __cplusplus
 }

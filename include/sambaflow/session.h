@@ -49,7 +49,7 @@ typedef struct samba_run_options {
                                          schedule. Both leave out what a later section of the run computes again (redone_by below) */
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
-    bool train;             /* false: every dropout rate is 0 during this run */
+    bool train;             /* false, as torch's eval(): during this run every dropout rate is 0 and samba_training too */
     int run_from_call_id;   /* the schedule's calls from this one on; -1: from the first. Calls are numbered from 0, as the .pef.log shows */
     int run_until_call_id;  /* up to this one, which is not run; -1: to the end. Runs of [0, k) and [k, end) are one run of the schedule,
                                gradient accumulation and dropout too */

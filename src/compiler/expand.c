@@ -7,7 +7,7 @@
  * nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
  *
  * For inference dropout does nothing: the operator is its operand, attention loses its rate and seed, and with them go the
- * hyperparameters that nothing else reads.
+ * hyperparameters that nothing else reads. What asks whether a run trains is told that it does not, batch norm above all.
  *
  * Needs: nothing. Gives: a graph without COMPOSITE nodes. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -38,15 +38,31 @@ static samba_ref without_dropout(samba_graph *out, const samba_node *node, const
     return samba_emit(out, (samba_op)node->op, node->arity - 2, inputs, &attrs);
 }
 
+/* Whether a comparison with a constant is decided: x != 0 of what is constant now. */
+static bool known_condition(const samba_graph *graph, samba_ref condition, bool *holds)
+{
+    const samba_node *node = samba_node_at(graph, condition);
+    if (node->op != SAMBA_OP_ne)
+        return false;
+    const samba_node *a = samba_node_at(graph, node->inputs[0]), *b = samba_node_at(graph, node->inputs[1]);
+    *holds = a->op == SAMBA_OP_constant && b->op == SAMBA_OP_constant && a->attrs->constant.value != b->attrs->constant.value;
+    return a->op == SAMBA_OP_constant && b->op == SAMBA_OP_constant;
+}
+
 static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_compiler *compiler = rewriter->user;
     rewriter->out->recompute = false;
     const samba_node *node = samba_node_at(rewriter->in, ref);
+    bool holds;
     if (!compiler->train && node->op == SAMBA_OP_dropout)
         return inputs[0];
     if (!compiler->train && node->op == SAMBA_OP_attention && node->attrs->attention.dropout)
         return without_dropout(rewriter->out, node, inputs);
+    if (!compiler->train && node->op == SAMBA_OP_argin && node->attrs->argin.role == 3)
+        return samba_emit_constant(rewriter->out, 0, (samba_dtype)node->dtype);
+    if (!compiler->train && node->op == SAMBA_OP_where && known_condition(rewriter->out, inputs[0], &holds))
+        return samba_emit_expand(rewriter->out, inputs[holds ? 1 : 2], node->rank, node->shape);
     if (samba_ops[node->op].class_ == SAMBA_COMPOSITE)
         return samba_ops[node->op].expand(rewriter->out, node, inputs);
     if (node->op == SAMBA_OP_attention)

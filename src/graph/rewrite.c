@@ -85,7 +85,8 @@ static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewr
         sink.name = sink.name ? samba_graph_intern(out, samba_graph_name_at(in, sink.name)) : 0;
         sink.value = rewriter->map[sink.value];
         sink.target = sink.kind == SAMBA_SINK_ASSIGN ? rewriter->map[sink.target] : SAMBA_NONE;
-        samba_graph_sink(out, sink);
+        if (sink.kind != SAMBA_SINK_ASSIGN || sink.target != sink.value) /* what a leaf holds already needs no assignment */
+            samba_graph_sink(out, sink);
     }
     return samba_graph_status(out);
 }

@@ -6,7 +6,8 @@
  * Semantics beyond PyTorch's function of the same name:
  *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,
  *                       counter = i/4), its top 24 bits times 2^-24 (tensor/philox.h)
- *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed
+ *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed,
+ *                       3: training, 1 while a run trains, else 0
  *   literal             attrs.data: the values as hexadecimal text, little endian, in C order
  *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
  *   matmul, conv2d, ... of 16-bit floats give float32: the sum, not rounded
@@ -23,7 +24,9 @@
  *   attention_grad(attention's inputs, its result, its lse, dout): all gradients in one: where Tq = Tk and D = Dv as
  *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies; else of rank 1,
  *                       dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
- *   layer_norm(x, weight, bias): over the last attrs.dims dims
+ *   layer_norm(x, weight, bias), rms_norm(x, weight): over the last attrs.dims dims
+ *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0 float64: 0: by the
+ *                       running statistics; else by those of the batch. group_norm(x, weight, bias): attrs.groups of channels
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
  *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN
  *   slice: start, stop, step for every dim, 0 <= start <= stop <= size. pad: before/after >= 0, interior zeros between elements */

@@ -115,11 +115,12 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
 static samba_status check_argin(samba_context *context, const samba_plan *plan, const samba_plan_argin *argin)
 {
     bool integral = argin->dtype == SAMBA_INT64;
-    if (argin->role < 0 || argin->role > 2 || (!integral && argin->dtype != SAMBA_FLOAT64) || (argin->role == 1 && integral) ||
+    if (argin->role < 0 || argin->role > 3 || (!integral && argin->dtype != SAMBA_FLOAT64) || ((argin->role == 1 || argin->role == 3) && integral) ||
         (argin->role == 2 && !integral) || !samba_check_fits(plan, argin->buffer, argin->dtype, 0, 1))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": role %d, dtype %d or buffer %d is impossible",
                           argin->name, argin->role, argin->dtype, argin->buffer);
-    if (isnan(argin->value) || (integral && (argin->value != trunc(argin->value) || fabs(argin->value) > 0x1p53)))
+    if (isnan(argin->value) || (argin->role == 3 && argin->value != 0 && argin->value != 1) ||
+        (integral && (argin->value != trunc(argin->value) || fabs(argin->value) > 0x1p53)))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": %g is no value for it", argin->name,
                           argin->value);
     return SAMBA_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hyperparameters (argins): 8-byte numbers in device memory. The session keeps the value in force of each, since the device's may
- * differ for the length of a run: dropout rates are 0 there while a run does not train.
+ * differ for the length of a run: dropout rates and what tells whether a run trains are 0 there while one does not.
  *
  * A name sets the argin of that name and all whose name ends in ".<name>": "lr" sets the learning rate of every optimizer, "p"
  * the rate of every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROLE_DROPOUT_RATE = 1, ROLE_DROPOUT_SEED = 2 };
+enum { ROLE_DROPOUT_RATE = 1, ROLE_DROPOUT_SEED = 2, ROLE_TRAINING = 3 };
 
 /* The part behind the last dot, or all of it. */
 static const char *last_part(const char *name)
@@ -89,6 +89,10 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                               "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name,
                               given->value, argin->name);
+        if (argin->role == ROLE_TRAINING && given->value != 0 && given->value != 1)
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "hyperparameter \"%.128s\" = %.17g: \"%.128s\" is 1 in runs that train with the statistics of their batch, or 0",
+                              given->name, given->value, argin->name);
     }
     return found ? SAMBA_OK : fail_unknown(session, given->name);
 }
@@ -135,10 +139,10 @@ void samba_session_reset_random(samba_session *session, uint64_t seed)
             session->argins[i].given = false;
 }
 
-samba_status samba_hyper_dropout(samba_session *session, bool on)
+samba_status samba_hyper_train(samba_session *session, bool on)
 {
     for (int32_t i = 0; i < session->plan.argin_count; i++)
-        if (session->plan.argins[i].role == ROLE_DROPOUT_RATE)
+        if (session->plan.argins[i].role == ROLE_DROPOUT_RATE || session->plan.argins[i].role == ROLE_TRAINING)
             SAMBA_TRY(write_value(session, i, on ? session->argins[i].value : 0));
     return SAMBA_OK;
 }

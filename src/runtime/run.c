@@ -153,7 +153,7 @@ static samba_status run_sections(samba_session *session, const samba_selection *
     if (selection->forward)
         SAMBA_TRY(samba_hyper_draw_seeds(session));
     if (!train)
-        SAMBA_TRY(samba_hyper_dropout(session, false));
+        SAMBA_TRY(samba_hyper_train(session, false));
     count_run(session, selection);
     double start = samba_seconds();
     samba_status status = device->interface->run(device, work);
@@ -161,7 +161,7 @@ static samba_status run_sections(samba_session *session, const samba_selection *
         status = device->interface->wait(device);
     session->stats.kernel_seconds += samba_seconds() - start;
     if (!train) {
-        samba_status restored = samba_hyper_dropout(session, true);
+        samba_status restored = samba_hyper_train(session, true);
         status = status == SAMBA_OK ? restored : status;
     }
     return status;

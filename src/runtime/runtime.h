@@ -96,7 +96,7 @@ samba_status samba_hyper_start(samba_session *session); /* the plan's values to 
 samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given);
 samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given); /* a checked one */
 samba_status samba_hyper_draw_seeds(samba_session *session); /* of dropouts whose seed was not given: new for each forward run */
-samba_status samba_hyper_dropout(samba_session *session, bool on); /* rates on the device: 0, or those in force */
+samba_status samba_hyper_train(samba_session *session, bool on); /* rates and `training` on the device: 0, or those in force */
 
 /* ---- select.c ---- */
 typedef struct samba_selection { /* what a run runs */

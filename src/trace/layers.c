@@ -16,15 +16,6 @@ static samba_initializer uniform_within(double fan_in)
     return (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound};
 }
 
-/* Checks the input and opens the layer's scope, so that names and messages are the layer's. */
-static bool enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph)
-{
-    if (!samba_trace_enter(what, 1, input, graph))
-        return false;
-    samba_scope_push(*graph, name);
-    return (*graph)->status == SAMBA_OK && (!floating || samba_trace_need_floating(*input, what));
-}
-
 /* ---- linear ---- */
 
 samba_value samba_linear_with(samba_value input, const char *name, int64_t out_features, const samba_linear_options *options)
@@ -32,7 +23,7 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
     static const samba_linear_options defaults;
     const samba_linear_options *o = options ? options : &defaults;
     samba_graph *graph;
-    if (!enter_layer("linear", &input, name, true, &graph))
+    if (!samba_trace_enter_layer("linear", &input, name, true, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (x.rank == 0 || out_features < 0)
@@ -70,7 +61,7 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     static const samba_conv2d_options defaults;
     const samba_conv2d_options *o = options ? options : &defaults;
     samba_graph *graph;
-    if (!enter_layer("conv2d", &input, name, true, &graph))
+    if (!samba_trace_enter_layer("conv2d", &input, name, true, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     int64_t groups = o->groups ? o->groups : 1, channels = x.rank >= 3 ? x.shape[x.rank - 3] : 0;
@@ -95,29 +86,12 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     return y;
 }
 
-/* ---- layer norm, embedding, dropout ---- */
-
-samba_value samba_layer_norm(samba_value input, const char *name)
-{
-    samba_graph *graph;
-    if (!enter_layer("layer_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    if (x.rank == 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "layer_norm",
-                                                            "expected an input of rank 1 or more, given rank 0"));
-    const int64_t *features = &x.shape[x.rank - 1];
-    samba_value weight = samba_parameter(graph, "weight", x.dtype, 1, features, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
-    samba_value bias = samba_parameter(graph, "bias", x.dtype, 1, features, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
-    samba_value y = samba_functional_layer_norm(input, 1, features, weight, bias, 1e-5);
-    samba_scope_pop(graph);
-    return y;
-}
+/* ---- embedding, dropout ---- */
 
 samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim)
 {
     samba_graph *graph;
-    if (!enter_layer("embedding", &index, name, false, &graph))
+    if (!samba_trace_enter_layer("embedding", &index, name, false, &graph))
         return samba_trace_none(graph);
     samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
                                          (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});

@@ -3,7 +3,9 @@
  * Softmax and normalizations over values. */
 #include "trace/trace.h"
 
+#include <sambaflow/elementwise.h>
 #include <sambaflow/norm.h>
+#include <float.h>
 #include <string.h>
 
 static samba_value along(samba_op op, samba_value a, int dim)
@@ -28,6 +30,21 @@ samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softma
 
 samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }
 
+samba_value samba_softmin(samba_value a, int dim) { return samba_softmax(samba_neg(a), dim); }
+
+/* ---- over the last dims ---- */
+
+/* The last `count` dims of the input are `shape`, of which there is at least one. */
+static bool need_last_dims(samba_graph *graph, const char *what, const samba_node *x, int count, const int64_t *shape)
+{
+    if (count >= 1 && count <= x->rank && shape && samba_shape_equal(count, shape, count, x->shape + x->rank - count))
+        return true;
+    char text[SAMBA_TYPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
+    bool known = shape && count >= 0 && count <= SAMBA_MAX_RANK;
+    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
+                        known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank", samba_trace_format(x, text));
+    return false;
+}
 
 samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight, samba_value bias, double eps)
 {
@@ -35,13 +52,8 @@ samba_value samba_functional_layer_norm(samba_value input, int count, const int6
     if (!samba_trace_enter_optional("layer_norm", 3, (samba_value[]){input, weight, bias}, &graph) || !samba_trace_need_floating(input, "layer_norm"))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    if (count < 1 || count > x.rank || !samba_shape_equal(count, shape, count, x.shape + x.rank - count)) {
-        char text[SAMBA_TYPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
-        bool known = count >= 0 && count <= SAMBA_MAX_RANK;
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "layer_norm", "expected an input whose last dims are %s, given %s",
-                                                            known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank",
-                                                            samba_trace_format(&x, text)));
-    }
+    if (!need_last_dims(graph, "layer_norm", &x, count, shape))
+        return samba_trace_none(graph);
     if (!weight.graph)
         weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
     if (!bias.graph)
@@ -51,4 +63,41 @@ samba_value samba_functional_layer_norm(samba_value input, int count, const int6
     attrs.norm.dims = count;
     attrs.norm.eps = eps;
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
+}
+
+samba_value samba_functional_rms_norm(samba_value input, int count, const int64_t *shape, samba_value weight, double eps)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_optional("rms_norm", 2, (samba_value[]){input, weight}, &graph) || !samba_trace_need_floating(input, "rms_norm"))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input);
+    if (!need_last_dims(graph, "rms_norm", &x, count, shape))
+        return samba_trace_none(graph);
+    if (!weight.graph)
+        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.norm.dims = count;
+    attrs.norm.eps = eps < 0 ? (x.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON) : eps;
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_rms_norm, 2, (samba_ref[]){input.index, weight.index}, &attrs));
+}
+
+/* ---- over groups of channels ---- */
+
+samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, samba_value weight, samba_value bias, double eps)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_optional("group_norm", 3, (samba_value[]){input, weight, bias}, &graph) || !samba_trace_need_floating(input, "group_norm"))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input);
+    int64_t channels = x.rank > 1 ? x.shape[1] : 0;
+    if (!weight.graph)
+        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, 1, &channels);
+    if (!bias.graph)
+        bias = samba_constant(graph, 0, (samba_dtype)x.dtype, 1, &channels);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.group_norm.groups = num_groups;
+    attrs.group_norm.eps = eps;
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_group_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }

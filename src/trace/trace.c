@@ -314,6 +314,14 @@ void samba_graphamp_pop(samba_graph *graph)
     graph->amp_depth--;
 }
 
+bool samba_trace_enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph)
+{
+    if (!samba_trace_enter(what, 1, input, graph))
+        return false;
+    samba_scope_push(*graph, name);
+    return (*graph)->status == SAMBA_OK && (!floating || samba_trace_need_floating(*input, what));
+}
+
 /* The leaf of that name if there is one like it; else `fresh`. What differs is found by samba_emit. */
 static samba_ref named_leaf(samba_graph *graph, samba_op op, uint32_t name, samba_dtype dtype, int rank, const int64_t *shape)
 {
@@ -399,6 +407,15 @@ samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dt
     attrs.argin.value = value;
     attrs.argin.role = role;
     return samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs);
+}
+
+samba_value samba_training(samba_graph *graph)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return samba_trace_none(graph);
+    samba_attrs attrs = no_attrs();
+    attrs.argin = (samba_attrs_argin){.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3};
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs));
 }
 
 static void add_output(samba_graph *graph, samba_sink_kind kind, const char *name, samba_value value)

@@ -30,9 +30,12 @@ bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, con
 samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input, const samba_node *weight);
 bool samba_trace_need_floating(samba_value value, const char *what);
 
+/* Checks a layer's input, as `what`, and opens the scope of its name, so that names and messages are the layer's; what it returns with
+ * samba_scope_pop. */
+bool samba_trace_enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph);
 /* The name inside the current scope, interned; 0 after an error. */
 uint32_t samba_trace_scoped(samba_graph *graph, const char *what, const char *name);
-/* A hyperparameter by its scoped name. role: 1 dropout rate, 2 dropout seed. */
+/* A hyperparameter by its scoped name. role: 1 dropout rate, 2 dropout seed, 3 training. */
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role);
 /* Rate "<name>.p", which starts at p, and "<name>.seed" of one use of dropout. A second use of the name shares both hyperparameters but
  * not the mask: each draws its own. False after an error. (layers.c) */

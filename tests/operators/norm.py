@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and normalizations."""
+import math
+
 import torch
 import torch.nn.functional as F
 
-from table import Operator, Sample, shapes
+from table import HALVES, Maker, Operator, Sample, shapes
 
 
 def _along(make):
@@ -13,7 +15,87 @@ def _along(make):
             yield Sample((x,), {"dim": dim}, terms=max(1, x.shape[dim]))
 
 
+def _images(make, least_rank=2):
+    """(N, 6, ...): planes of one element, of some, and of enough that each has statistics of its own."""
+    for shape in [(4, 6), (3, 6, 5), (2, 6, 1), (3, 6, 40), (2, 6, 3, 4), (3, 6, 7, 9), (1, 6, 6, 6), (2, 6, 2, 3, 4), (2, 6, 3, 4, 5)]:
+        if len(shape) >= least_rank:
+            yield make.tensor(*shape)
+    for layout in Maker.LAYOUTS[1:]:
+        yield make.tensor(3, 6, 7, layout=layout)
+        yield make.tensor(2, 6, 5, 7, layout=layout)
+
+
+def _terms(x, dims):
+    return max(1, math.prod(x.shape[d] for d in dims))
+
+
+def _running(make, dtype=None):
+    return make.tensor(6, dtype=dtype, requires_grad=False), make.tensor(6, low=0.5, high=2, dtype=dtype, requires_grad=False)
+
+
+def _batch_norm(make):
+    for x in _images(make):
+        dims = [0, *range(2, x.dim())]
+        count = _terms(x, dims)
+        if count > 1:
+            yield Sample((x, None, None, make.tensor(6), make.tensor(6), True), {"eps": 1e-3}, terms=count)
+        yield Sample((x, *_running(make), make.tensor(6), make.tensor(6)), {"eps": 1e-3}, terms=4)
+        yield Sample((x, *_running(make)), terms=4)
+    yield Sample((make.tensor(2, 6, 9), None, None, None, None, True), terms=18)
+    yield Sample((make.tensor(0, 6), *_running(make)))
+    if make.dtype in HALVES:
+        wide = {"dtype": torch.float32}
+        yield Sample((make.tensor(3, 6, 5), None, None, make.tensor(6, **wide), make.tensor(6, **wide), True), terms=15)
+
+
+def _instance_norm(make):
+    for x in _images(make, 3):
+        count = _terms(x, range(2, x.dim()))
+        if count > 1:
+            yield Sample((x, None, None, make.tensor(6), make.tensor(6)), {"eps": 1e-3}, terms=count)
+            yield Sample((x,), {"eps": 0.1}, terms=count)
+        yield Sample((x, *_running(make), make.tensor(6), make.tensor(6), False), terms=4)
+
+
+def _group_norm(make):
+    for x in _images(make):
+        for groups in (1, 3, 6):
+            count = 6 // groups * _terms(x, range(2, x.dim()))
+            if x.shape[0] * count // (6 // groups) > 1 and count > 1:
+                yield Sample((x, groups, make.tensor(6), make.tensor(6)), {"eps": 1e-3}, terms=count)
+        yield Sample((x, 2), {"eps": 0.1}, terms=3 * _terms(x, range(2, x.dim())))
+    yield Sample((make.tensor(0, 6, 4), 2))
+
+
+def _last_dims(make, factors):
+    """The last dims of every shape, with all that the function has of weight and bias, and without."""
+    for x in shapes(make, least_rank=1):
+        for count in {1, x.dim()}:
+            last = list(x.shape[x.dim() - count :])
+            if math.prod(last) == 0:
+                continue
+            yield Sample((x, last, *(make.tensor(*last) for _ in range(factors))), {"eps": 1e-3}, terms=max(2, math.prod(last)))
+        if x.shape[-1] > 0:
+            yield Sample((x, [x.shape[-1]]), {"eps": 0.1}, terms=max(2, x.shape[-1]))
+
+
+def _layer_norm(make):
+    return _last_dims(make, 2)
+
+
+def _rms_norm(make):
+    yield from _last_dims(make, 1)
+    yield Sample((make.tensor(3, 5), [5]), {"eps": None}, terms=5)
+    yield Sample((make.tensor(3, 5, low=-1e-4, high=1e-4), [5]), {"eps": None}, terms=5)
+
+
 OPERATORS = [
     Operator("softmax", F.softmax, _along),
     Operator("log_softmax", F.log_softmax, _along),
+    Operator("softmin", F.softmin, _along),
+    Operator("batch_norm", F.batch_norm, _batch_norm),
+    Operator("instance_norm", F.instance_norm, _instance_norm),
+    Operator("group_norm", F.group_norm, _group_norm),
+    Operator("layer_norm", F.layer_norm, _layer_norm),
+    Operator("rms_norm", F.rms_norm, _rms_norm),
 ]

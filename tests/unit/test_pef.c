@@ -278,7 +278,8 @@ static void turned_init(samba_plan *p) { p->tensors[3].init_a = 2; }
 static void nan_init(samba_plan *p) { p->tensors[4].init_a = (double)NAN; }
 static void loss_input(samba_plan *p) { p->tensors[0].is_loss = 1; }
 static void float_range(samba_plan *p) { p->tensors[0].has_range = 1; }
-static void wrong_role(samba_plan *p) { p->argins[0].role = 3; }
+static void wrong_role(samba_plan *p) { p->argins[0].role = 4; }
+static void half_training(samba_plan *p) { p->argins[0].role = 3; }
 static void integer_rate(samba_plan *p) { p->argins[1].dtype = SAMBA_INT64; }
 static void half_seed(samba_plan *p) { p->argins[2].value = 0.5; }
 static void wrong_phase(samba_plan *p) { p->sections[1].phase = 6; }
@@ -378,7 +379,8 @@ static const struct {
                      {nan_init, "initializer 1"},
                      {loss_input, "its loss"},
                      {float_range, "range of indices"},
-                     {wrong_role, "role 3"},
+                     {wrong_role, "role 4"},
+                     {half_training, "0.25 is no value for it"},
                      {integer_rate, "\"drop.p\": role 1"},
                      {half_seed, "0.5 is no value"},
                      {wrong_phase, "phase 6"},

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations. What has a mean and a deviation for each row is the library's layer_norm over another shape."""
+"""Normalizations."""
 import math
 
 import torch
 import torch.nn.functional as F
 
-from sambaflow._core import lib
+from sambaflow._core import ffi, lib
 from sambaflow.samba import _state
-from sambaflow.samba.rules.common import NONE, cast, dims_of, floating, optional, rank, unsupported
+from sambaflow.samba.rules.common import cast, dims_of, floating, optional, rank, unsupported
 from sambaflow.samba.trace import rule
 
 T = torch.Tensor
@@ -21,79 +21,38 @@ def layer_norm(t, input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 @rule(F.rms_norm, torch.rms_norm)
 def rms_norm(t, input, normalized_shape, weight=None, eps=None):
-    value, count = t.value(input), len(normalized_shape)
-    dims = list(range(-count, 0))
-    square_ = lib.samba_mean(lib.samba_mul(value, value), count, dims, True)
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
-    result = lib.samba_mul(value, lib.samba_rsqrt(lib.samba_add(square_, t.number(eps, input))))
-    return t.wrap(result if weight is None else lib.samba_mul(result, t.value(weight)))
+    shape = list(normalized_shape)
+    return t.wrap(lib.samba_functional_rms_norm(t.value(input), len(shape), shape, optional(t, weight), -1.0 if eps is None else eps))
+
+
+@rule(F.group_norm, torch.group_norm)
+def group_norm(t, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    return t.wrap(lib.samba_functional_group_norm(t.value(input), num_groups, optional(t, weight), optional(t, bias), eps))
+
+
+def _by_channels(t, call, input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """Whether a module trains is known while it is traced; its running statistics are written as torch writes them."""
+    options = ffi.new("samba_batch_norm_options *")
+    options.training, options.momentum, options.eps = training, momentum, eps
+    running = [x for x in (running_mean, running_var) if x is not None and training]
+    moved = ffi.new("samba_value[2]")
+    options.next_mean, options.next_var = (moved, moved + 1) if len(running) == 2 else (ffi.NULL, ffi.NULL)
+    result = t.wrap(call(t.value(input), *(optional(t, x) for x in (running_mean, running_var, weight, bias)), options))
+    for buffer, value in zip(running, moved):
+        t.assign(buffer, value)
+    return result
 
 
 @rule(F.batch_norm)
 def batch_norm(t, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     if _state.legacy_names:
         unsupported(t, "batch_norm cannot be traced under legacy names: call samba.session.use_legacy_names(False)")
-    dims = [d for d in range(rank(input)) if d != 1]
-    shape = [1 if d != 1 else input.shape[1] for d in range(rank(input))]
-
-    def along(x):
-        return lib.samba_reshape(t.value(x) if isinstance(x, torch.Tensor) else x, len(shape), shape)
-
-    value = t.value(input)
-    if training or running_mean is None:
-        mean = lib.samba_mean(value, len(dims), dims, True)
-        centred = lib.samba_sub(value, mean)
-        variance = lib.samba_mean(lib.samba_mul(centred, centred), len(dims), dims, True)
-        if training and running_mean is not None:
-            n = math.prod(input.shape[d] for d in dims)
-            _run(t, running_mean, lib.samba_reshape(mean, 1, [shape[1]]), momentum, 1.0)
-            _run(t, running_var, lib.samba_reshape(variance, 1, [shape[1]]), momentum, n / max(n - 1, 1))
-    else:
-        centred, variance = lib.samba_sub(value, along(running_mean)), along(running_var)
-    result = lib.samba_mul(centred, lib.samba_rsqrt(lib.samba_add(variance, t.number(eps, input))))
-    if weight is not None:
-        result = lib.samba_mul(result, along(weight))
-    return t.wrap(result if bias is None else lib.samba_add(result, along(bias)))
-
-
-def _run(t, running, batch, momentum, factor):
-    """running = (1 - momentum) * running + momentum * factor * batch, after the run."""
-    old = lib.samba_mul(t.value(running), t.number(1 - momentum, running))
-    t.assign(running, lib.samba_add(old, lib.samba_mul(batch, t.number(momentum * factor, running))))
-
-
-def _rows(t, input, shape, eps):
-    """Each row of a view normalized, in the input's shape again."""
-    rows = input.reshape(shape)
-    normal = lib.samba_functional_layer_norm(t.value(rows), 1, [shape[-1]], NONE, NONE, eps)
-    return t.wrap(normal).reshape(input.shape)
-
-
-def _scaled(input, weight, bias):
-    shape = [-1] + [1] * (rank(input) - 2)
-    input = input if weight is None else input * weight.reshape(shape)
-    return input if bias is None else input + bias.reshape(shape)
-
-
-@rule(F.group_norm, torch.group_norm)
-def group_norm(t, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
-    if num_groups < 1 or input.shape[1] % num_groups:
-        raise TypeError(f"{num_groups} groups of {input.shape[1]} channels")
-    size = input.numel() // max(1, input.shape[0] * num_groups)
-    return _scaled(_rows(t, input, [input.shape[0], num_groups, size], eps), weight, bias)
+    return _by_channels(t, lib.samba_functional_batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @rule(F.instance_norm)
 def instance_norm(t, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
-    if not use_input_stats:
-        return batch_norm(t, input, running_mean, running_var, weight, bias, False, momentum, eps)
-    count = math.prod(input.shape[2:])
-    if running_mean is not None:
-        rows = input.reshape(*input.shape[:2], count)
-        mean, variance = rows.mean([0, 2]), rows.var(2, correction=1).mean(0)
-        _run(t, running_mean, t.value(mean), momentum, 1.0)
-        _run(t, running_var, t.value(variance), momentum, 1.0)
-    return _scaled(_rows(t, input, [*input.shape[:2], count], eps), weight, bias)
+    return _by_channels(t, lib.samba_functional_instance_norm, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @rule(F.local_response_norm)

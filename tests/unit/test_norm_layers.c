@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers that normalize: one PEF trains batch norm by its batches and evaluates it by running statistics, which only runs that train move;
+ * a PEF for inference knows nothing of training. Names are those of PyTorch's layers; expected values are torch's formulas in double. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "training.h"
+
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+
+enum { IMAGES = 4, CHANNELS = 3, PIXELS = 40, COUNT = IMAGES * CHANNELS * PIXELS };
+
+typedef struct setting {
+    bool instance;
+    samba_batch_norm_layer layer;
+} setting;
+
+static void model(samba_graph *g, const void *settings)
+{
+    const setting *s = settings;
+    samba_value x = samba_input(g, "x"), w = samba_parameter(g, "w", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
+    samba_value y = (s->instance ? samba_instance_norm : samba_batch_norm)(samba_mul(x, w), "bn", &s->layer);
+    samba_output(g, "y", y);
+    samba_loss(g, "loss", samba_sum(samba_mul(y, y), 0, NULL, false));
+}
+
+static samba_session *session_of(const setting *s, bool inference)
+{
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
+    samba_compile_options options = compile_of(inference ? "inference" : "training", model, s, 1, &x);
+    samba_optimizer sgd = samba_sgd(0.1);
+    options.inference = inference;
+    options.optimizers = &sgd;
+    options.optimizer_count = inference ? 0 : 1;
+    samba_session *session = compile_and_open(&options, 2, 1);
+    samba_tensor_free(x);
+    return session;
+}
+
+/* Mean and variance (over n) of channel c, of all images or of one. */
+static void moments(const float *x, int image, int c, double *mean, double *variance)
+{
+    int first = image < 0 ? 0 : image, last = image < 0 ? IMAGES : image + 1;
+    double n = (double)(last - first) * PIXELS;
+    *mean = *variance = 0;
+    for (int i = first; i < last; i++)
+        for (int p = 0; p < PIXELS; p++)
+            *mean += (double)x[(i * CHANNELS + c) * PIXELS + p] / n;
+    for (int i = first; i < last; i++)
+        for (int p = 0; p < PIXELS; p++)
+            *variance += pow((double)x[(i * CHANNELS + c) * PIXELS + p] - *mean, 2) / n;
+}
+
+static void near(double given, double expected, const char *what, int at)
+{
+    if (!(fabs(given - expected) <= 1e-5 * (1 + fabs(expected)))) /* sums of 160 floats: some 10 roundings of 6e-8 each */
+        fail_msg("%s %d is %.9g, expected %.9g", what, at, given, expected);
+}
+
+/* Runs batches that train and such that do not, and follows the running statistics by hand. */
+static void follow(const setting *s)
+{
+    samba_session *trained = session_of(s, false), *inference = NULL;
+    bool tracks = s->instance ? s->layer.track_running_stats : !s->layer.no_running_stats;
+    double running_mean[CHANNELS] = {0}, running_var[CHANNELS] = {1, 1, 1}, mean, variance;
+    for (int round = 0; round < 6; round++) {
+        bool train = round % 3 != 2;
+        samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 7 + (uint64_t)round), *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
+        const float *in = samba_tensor_data(x), *out = samba_tensor_data(y);
+        samba_run_options run = samba_run_defaults();
+        const char *forward = "FWD";
+        run.inputs = &x, run.outputs = &y, run.input_count = run.output_count = 1;
+        run.section_types = &forward, run.section_type_count = 1;
+        run.train = train;
+        if (round == 5) { /* what was trained, in a PEF for inference */
+            inference = session_of(s, true);
+            assert_int_equal(samba_session_hyperparameter_count(inference), 0);
+            static const char *const names[] = {"bn.running_mean", "bn.running_var", "bn.weight", "bn.bias"};
+            for (int i = 0; i < 4; i++) {
+                bool has = i < 2 ? tracks : s->instance ? s->layer.affine : !s->layer.no_affine;
+                if (!has)
+                    continue;
+                samba_tensor *value = get(trained, names[i]);
+                need(samba_session_set(inference, value));
+                samba_tensor_free(value);
+            }
+        }
+        need(samba_run(inference ? inference : trained, &run));
+        for (int c = 0; c < CHANNELS; c++) {
+            double n = s->instance ? PIXELS : IMAGES * PIXELS, average_mean = 0, average_var = 0;
+            for (int i = 0; i < IMAGES; i++) {
+                moments(in, s->instance ? i : -1, c, &mean, &variance);
+                average_mean += mean / IMAGES;
+                average_var += variance * n / (n - 1) / IMAGES;
+                if (tracks && !train)
+                    mean = running_mean[c], variance = running_var[c];
+                for (int p = 0; p < PIXELS; p++) {
+                    int at = (i * CHANNELS + c) * PIXELS + p;
+                    near((double)out[at], ((double)in[at] - mean) / sqrt(variance + (s->layer.eps != 0 ? s->layer.eps : 1e-5)), "element", at);
+                }
+            }
+            double f = s->layer.cumulative ? 1.0 / (1 + round - round / 3) : s->layer.momentum != 0 ? s->layer.momentum : 0.1;
+            if (tracks && train)
+                running_mean[c] += f * (average_mean - running_mean[c]), running_var[c] += f * (average_var - running_var[c]);
+        }
+        int64_t count;
+        if (tracks) {
+            double *given = get_doubles(trained, "bn.running_mean", "", &count), *squares = get_doubles(trained, "bn.running_var", "", &count);
+            for (int c = 0; c < CHANNELS; c++)
+                near(given[c], running_mean[c], "running mean", c), near(squares[c], running_var[c], "running variance", c);
+            assert_true(get_scalar(trained, "bn.num_batches_tracked") == round + 1 - (round + 1) / 3);
+            free(given);
+            free(squares);
+        }
+        samba_tensor_free(x);
+        samba_tensor_free(y);
+    }
+    samba_session_free(trained);
+    samba_session_free(inference);
+}
+
+static void test_batch_norm(void **state)
+{
+    (void)state;
+    follow(&(setting){.instance = false});
+    follow(&(setting){.layer = {.momentum = 0.25, .eps = 0.01}});
+    follow(&(setting){.layer = {.cumulative = true, .no_affine = true}});
+    follow(&(setting){.layer = {.no_running_stats = true}});
+}
+
+static void test_instance_norm(void **state)
+{
+    (void)state;
+    follow(&(setting){.instance = true});
+    follow(&(setting){.instance = true, .layer = {.affine = true, .track_running_stats = true}});
+}
+
+/* A run that trains may be told to take the running statistics all the same. */
+static void test_hyperparameter(void **state)
+{
+    (void)state;
+    samba_session *session = session_of(&(setting){.instance = false}, false);
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 3);
+    samba_run_options run = samba_run_defaults();
+    run.inputs = &x, run.input_count = 1;
+    run.hyperparameters = (samba_hyperparameter[]){{"training", 0}}, run.hyperparameter_count = 1;
+    need(samba_run(session, &run));
+    assert_true(get_scalar(session, "bn.num_batches_tracked") == 0 && get_hyper(session, "training") == 0);
+    run.hyperparameters = (samba_hyperparameter[]){{"training", 0.5}};
+    refuse(samba_run(session, &run), SAMBA_ERROR_ARGUMENT, "is 1 in runs that train");
+    run.hyperparameters = (samba_hyperparameter[]){{"training", 1}};
+    need(samba_run(session, &run));
+    assert_true(get_scalar(session, "bn.num_batches_tracked") == 1);
+    samba_tensor_free(x);
+    samba_session_free(session);
+}
+
+/* ---- names and refusals ---- */
+
+static void all_layers(samba_graph *g, const void *settings)
+{
+    (void)settings;
+    samba_value x = samba_input(g, "x");
+    x = samba_group_norm(x, "gn", 3, NULL);
+    x = samba_layer_norm_with(x, "ln", &(samba_norm_options){.dims = 2, .no_bias = true});
+    x = samba_rms_norm(x, "rms", NULL);
+    x = samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true});
+    samba_loss(g, "loss", samba_sum(samba_mul(x, x), 0, NULL, false));
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
+    samba_compile_options options = compile_of("all", all_layers, NULL, 1, &x);
+    samba_session *session = compile_and_open(&options, 1, 1);
+    static const struct {
+        const char *name;
+        int64_t count;
+        double value;
+    } expected[] = {{"gn.weight", CHANNELS, 1}, {"gn.bias", CHANNELS, 0}, {"ln.weight", CHANNELS * PIXELS, 1}, {"rms.weight", PIXELS, 1}};
+    int parameters = 0;
+    for (int i = 0; i < samba_session_tensor_count(session); i++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(session, i, &info));
+        parameters += info.kind == SAMBA_KIND_PARAMETER;
+    }
+    assert_int_equal(parameters, SAMBA_COUNT(expected));
+    for (int i = 0; i < SAMBA_COUNT(expected); i++) {
+        int64_t count;
+        double *values = get_doubles(session, expected[i].name, "", &count);
+        assert_true(count == expected[i].count && values[0] == expected[i].value);
+        free(values);
+    }
+    samba_tensor_free(x);
+    samba_session_free(session);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 14; i++) {
+        samba_graph *g;
+        samba_tensor *flat = tensor("flat", SAMBA_FLOAT32, 1, SHAPE(6)), *one = tensor("one", SAMBA_FLOAT32, 2, SHAPE(1, 6)), *whole = tensor("whole", SAMBA_INT64, 2, SHAPE(4, 6));
+        need(samba_graph_new(context, "wrong", &g));
+        need(samba_graph_add_input(g, flat));
+        need(samba_graph_add_input(g, one));
+        need(samba_graph_add_input(g, whole));
+        samba_value f = samba_input(g, "flat"), x = samba_input(g, "one"), n = samba_input(g, "whole"), none = {NULL, 0};
+        samba_batch_norm_options trains = samba_batch_norm_defaults();
+        trains.training = true;
+        const char *part = "";
+        switch (i) {
+        case 0: samba_batch_norm(f, "bn", NULL), part = "batch_norm at bn: expected an input (N, C, ...) of rank 2 to 5, given float32(6)"; break;
+        case 1: samba_batch_norm(n, "bn", NULL), part = "batch_norm at bn: expected a floating-point value"; break;
+        case 2: samba_functional_batch_norm(x, none, none, none, none, &trains), part = "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)"; break;
+        case 3: samba_functional_batch_norm(x, none, none, none, none, NULL), part = "there are no statistics to normalize by"; break;
+        case 4: samba_functional_batch_norm(x, f, none, none, none, &trains), part = "one of the running statistics is missing"; break;
+        case 5: samba_functional_batch_norm(x, f, f, samba_reshape(f, 2, SHAPE(2, 3)), none, NULL), part = "expected the weight to have a number for each of the 6 channels, given (2, 3)"; break;
+        case 6: samba_instance_norm(x, "in", NULL), part = "instance_norm at in: expected an input (N, C, L, ...) of rank 3 to 5"; break;
+        case 7: samba_functional_instance_norm(samba_reshape(x, 3, SHAPE(1, 6, 1)), none, none, none, none, &trains), part = "more than 1 value for each channel of an image"; break;
+        case 8: samba_group_norm(x, "gn", 4, NULL), part = "group_norm at gn: the number of groups must divide the 6 channels, given 4"; break;
+        case 9: samba_group_norm(f, "gn", 1, NULL), part = "group_norm at gn: expected an input (N, C, ...)"; break;
+        case 10: samba_rms_norm(f, "rms", &(samba_norm_options){.dims = 2}), part = "rms_norm at rms: expected an input of rank 2 or more, for 2 normalized dims"; break;
+        case 11: samba_layer_norm_with(f, "ln", &(samba_norm_options){.dims = -1}), part = "layer_norm at ln: expected an input of rank 1 or more"; break;
+        case 12: samba_functional_rms_norm(x, 1, SHAPE(5), none, -1), part = "rms_norm: expected an input whose last dims are (5)"; break;
+        case 13: samba_functional_group_norm(n, 2, none, none, 1e-5), part = "group_norm: expected a floating-point value"; break;
+        }
+        if (samba_graph_status(g) == SAMBA_OK || !strstr(samba_error_message(context), part))
+            fail_msg("case %d: \"%s\", expected \"%s\"", i, samba_error_message(context), part);
+        samba_graph_free(g);
+        samba_tensor_free(flat);
+        samba_tensor_free(one);
+        samba_tensor_free(whole);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_instance_norm), cmocka_unit_test(test_hyperparameter),
+                                       cmocka_unit_test(test_names), cmocka_unit_test(test_refusals)};
+    return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
+}
