@@ -152,6 +152,15 @@ static bool covers(const samba_emitter *e, const samba_operand *operand)
     return every;
 }
 
+/* All of the buffer is stored: what other stages wrote beside it, a concat's other pieces, would be lost. */
+static bool fills(const samba_emitter *e, const samba_operand *operand)
+{
+    int64_t count = (int64_t)samba_dtype_size(operand->dtype);
+    for (int i = 0; i < e->rank; i++)
+        count *= e->domain[i];
+    return count == e->compiler->plan.buffers[operand->buffer].bytes;
+}
+
 /* A contraction's factors are read by blocks that are not yet computed. */
 static bool is_factor(const samba_compiler *c, const samba_group *g, int32_t buffer)
 {
@@ -169,7 +178,8 @@ void samba_emitter_share(samba_emitter *e, const samba_group *group)
     samba_compiler *c = e->compiler;
     for (int64_t s = 0; s < e->draft_count; s++) {
         const samba_draft *store = &e->drafts[s];
-        if (store->op != SAMBA_TILE_store || e->registers[store->a].extent != SAMBA_FULL || !covers(e, &e->operands[store->operand]) || !alone(e, s))
+        if (store->op != SAMBA_TILE_store || e->registers[store->a].extent != SAMBA_FULL || !covers(e, &e->operands[store->operand]) ||
+            !fills(e, &e->operands[store->operand]) || !alone(e, s))
             continue;
         int32_t to = e->operands[store->operand].buffer;
         for (int64_t d = 0; d < e->draft_count && !is_factor(c, group, to); d++) {

@@ -145,6 +145,15 @@ static void read_elsewhere(samba_graph *g, const void *o) /* an input that is al
     lose(g, y);
 }
 
+/* A product as large as the output, whose last reader writes a piece of it: not over what the other piece has put there. */
+static void piece_beside_another(samba_graph *g, const void *o)
+{
+    (void)o;
+    samba_value x = samba_slice(samba_reshape(in(g), 2, SHAPE(20, 6)), 0, 0, 4, 1), w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(6, 6), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_value upper = samba_exp(samba_slice(x, 0, 0, 2, 1)), p = samba_matmul(x, w), lower = samba_tanh(samba_slice(p, 0, 0, 2, 1));
+    samba_output(g, "y", samba_concat(2, (samba_value[]){lower, upper}, 0)); /* (4, 6) */
+    samba_loss(g, "loss", samba_sum(w, 0, NULL, false));
+}
 typedef struct concat_case {
     const char *name;
     samba_model model;
@@ -165,6 +174,7 @@ static const concat_case cases[] = {
     {"pieces", pieces, 0, 2, 0},
     {"pieces_in_pieces", pieces_in_pieces, 0, 2, 0},
     {"read_elsewhere", read_elsewhere, 0, 1, 5},
+    {"piece_beside_another", piece_beside_another, 0, 1, 0},
 };
 
 static int occurrences(const char *text, const char *word)

@@ -57,6 +57,31 @@ static double at(const samba_tensor *t, int64_t i)
 
 /* ---- values ---- */
 
+/* One row of a product takes the memory of what is added to it, which looks like a bias. */
+static samba_value row_plus(samba_value x, samba_value y)
+{
+    samba_value w = samba_constant(x.graph, 0.5, SAMBA_FLOAT32, 2, SHAPE(512, 640));
+    return samba_add(samba_matmul(x, w), samba_mul(y, y));
+}
+
+static void row_over_what_is_added(void **state)
+{
+    (void)state;
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(1, 512), 1), *y = normal("y", SAMBA_FLOAT32, 1, SHAPE(640), 2);
+    samba_graph *g = graph_of(row_plus, x, y);
+    samba_function *f = function_of(g);
+    samba_tensor *z = output_of(f, 0);
+    need(samba_function_run(f, (samba_tensor *[]){x, y}, &z));
+    double sum = 0;
+    for (int64_t i = 0; i < 512; i++)
+        sum += 0.5 * at(x, i);
+    for (int64_t i = 0; i < 640; i++)
+        assert_true(fabs(at(z, i) - sum - at(y, i) * at(y, i)) < 1e-4);
+    samba_function_free(f);
+    samba_graph_free(g);
+    samba_tensor_free(x), samba_tensor_free(y), samba_tensor_free(z);
+}
+
 static samba_value times_plus(samba_value x, samba_value y) { return samba_add(samba_mul(x, y), x); }
 
 static void values_and_repeats(void **state)
@@ -601,7 +626,7 @@ static void masks_by_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_repeats), cmocka_unit_test(views_and_places),     cmocka_unit_test(no_elements_and_one),
+        cmocka_unit_test(values_and_repeats), cmocka_unit_test(row_over_what_is_added), cmocka_unit_test(views_and_places),     cmocka_unit_test(no_elements_and_one),
         cmocka_unit_test(large_tensors_stay),
         cmocka_unit_test(gradients),          cmocka_unit_test(second_derivatives),   cmocka_unit_test(gradients_need_little),
         cmocka_unit_test(gradients_refused),  cmocka_unit_test(dropout),              cmocka_unit_test(runs_refused),

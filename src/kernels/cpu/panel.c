@@ -449,7 +449,7 @@ static void lay_out(panels *p, bool constant_a)
     p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? depth : p->rows) * p->row_ld * ELEMENT, 64);
     p->a_step_bytes = p->row_blocks * p->a_block_bytes;
     p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * ELEMENT, 64);
-    p->direct = p->finish->used && samba_finish_is_even(p->finish);
+    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
