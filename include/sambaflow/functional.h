@@ -12,6 +12,7 @@
 #include <sambaflow/loss.h>
 #include <sambaflow/norm.h>
 #include <sambaflow/pool.h>
+#include <sambaflow/recurrent.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
 

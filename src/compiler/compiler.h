@@ -188,6 +188,13 @@ void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
 /* concat.c: what simplify knows of joining and cutting; SAMBA_NONE where no rule applies */
 samba_ref samba_simplify_concat(samba_graph *graph, const samba_node *node, const samba_ref *inputs);
 
+/* products.c: sums of shallow products as one deep product; what simplify counts of the graph that it rewrites */
+typedef struct samba_reads {
+    int32_t *count; /* of each node: inputs and sinks that read it */
+    bool *inner;    /* a sum that one sum alone adds to */
+} samba_reads;
+samba_ref samba_simplify_products(samba_rewriter *rewriter, samba_ref node, const samba_reads *reads);
+
 /* pieces.c: inputs of a concat that are computed in its memory: before buffers are given to values, and after */
 samba_status samba_place_pieces(samba_compiler *compiler);
 void samba_place_pieces_buffers(samba_compiler *compiler);

@@ -9,6 +9,8 @@
  * Needs: nothing. Gives: fewer nodes. Breaks nothing. */
 #include "compiler/compiler.h"
 
+#include <string.h>
+
 /* The number of a constant, or of a view of one. */
 static bool number(const samba_graph *g, samba_ref ref, double *value)
 {
@@ -120,7 +122,7 @@ static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *i
 static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
 {
     samba_graph *out = rewriter->out;
-    const int32_t *users = rewriter->user;
+    const int32_t *users = ((const samba_reads *)rewriter->user)->count;
     const samba_node *product = samba_node_at(rewriter->in, node->inputs[0]);
     int last = node->rank - 1;
     if (node->op != SAMBA_OP_permute || product->op != SAMBA_OP_matmul || users[node->inputs[0]] != 1)
@@ -136,7 +138,7 @@ static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
 /* A table's gradient that is added to something: its rows are added there, without a table of zeros between. */
 static samba_ref rows_added(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
 {
-    const int32_t *users = rewriter->user;
+    const int32_t *users = ((const samba_reads *)rewriter->user)->count;
     for (int i = 0; node->op == SAMBA_OP_add && i < 2; i++) {
         const samba_node *rows = samba_node_at(rewriter->in, node->inputs[i]);
         if (rows->op != SAMBA_OP_embedding_grad || users[node->inputs[i]] != 1 || !same_shape(rewriter->out, inputs[1 - i], node))
@@ -200,6 +202,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     if (simpler == SAMBA_NONE)
         simpler = samba_simplify_concat(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
+        simpler = samba_simplify_products(rewriter, ref, rewriter->user);
+    if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = rows_added(rewriter, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = transposed(rewriter, node);
@@ -212,21 +216,41 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     return simpler != SAMBA_NONE || out->status != SAMBA_OK ? simpler : samba_rewrite_copy(rewriter, ref, inputs);
 }
 
+/* An addition that an addition of the same shape alone reads, as what it adds to, is inside of a sum. */
+static void find_sums(const samba_graph *g, samba_reads *reads)
+{
+    for (int64_t i = 0; i < g->node_count; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        if (node->op != SAMBA_OP_add)
+            continue;
+        const samba_node *left = samba_node_at(g, node->inputs[0]);
+        reads->inner[node->inputs[0]] = left->op == SAMBA_OP_add && reads->count[node->inputs[0]] == 1 && left->phase == node->phase && left->fp32 == node->fp32 &&
+                                       same_shape(g, node->inputs[0], node);
+    }
+}
+
 static samba_status sweep(samba_compiler *compiler)
 {
     const samba_graph *in = compiler->graph;
-    size_t bytes = sizeof(int32_t) * (size_t)(in->node_count + 1);
-    int32_t *users = samba_calloc(compiler->context, bytes);
-    if (!users)
+    samba_arena arena;
+    samba_arena_init(&arena, compiler->context);
+    size_t count = (size_t)in->node_count + 1;
+    samba_reads reads = {samba_arena_alloc(&arena, sizeof(int32_t) * count), samba_arena_alloc(&arena, sizeof(bool) * count)};
+    if (!reads.count || !reads.inner) {
+        samba_arena_free(&arena);
         return SAMBA_ERROR_MEMORY;
+    }
+    memset(reads.count, 0, sizeof(int32_t) * count);
+    memset(reads.inner, 0, sizeof(bool) * count);
     for (int64_t i = 0; i < in->node_count; i++)
         for (int k = 0; k < in->nodes[i].arity; k++)
-            users[in->nodes[i].inputs[k]]++;
+            reads.count[in->nodes[i].inputs[k]]++;
     for (int64_t i = 0; i < in->sink_count; i++)
-        users[in->sinks[i].value]++;
+        reads.count[in->sinks[i].value]++;
+    find_sums(in, &reads);
     samba_graph *out;
-    samba_status status = samba_graph_rewrite(in, simplify, users, &out);
-    samba_free(compiler->context, users, bytes);
+    samba_status status = samba_graph_rewrite(in, simplify, &reads, &out);
+    samba_arena_free(&arena);
     if (status == SAMBA_OK)
         samba_compiler_take_graph(compiler, out);
     return status;
