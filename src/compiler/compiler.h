@@ -222,6 +222,8 @@ samba_status samba_stage_label(samba_compiler *compiler, const samba_group *grou
 samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape, samba_stage *stage);
 samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy);               /* lower_tile.c */
 samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);                    /* lower_contract.c */
+/* A convolution's gradient to its weight. */
+static inline bool samba_is_weight_grad(samba_op op) { return op == SAMBA_OP_conv2d_weight_grad || op == SAMBA_OP_conv3d_weight_grad; }
 /* lower_contract.c: a CONTRACT node's contraction but for its buffers, and the domain [batch..., M, N] of what follows on its blocks. */
 samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *contract,
                                      int *plan_rank, int64_t *plan_shape);

@@ -98,7 +98,7 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
                                                     (inside || samba_group_readable(f, g, cols, u, source->rank, how->dims))));
         if (can && g->kind == SAMBA_GROUP_CONTRACT) {
             int last = samba_node_at(f->graph, g->anchor)->op == SAMBA_OP_matmul ? 1 : 2;
-            can = cols == last && row <= CONTRACT_ROW_LIMIT && samba_node_at(f->graph, g->anchor)->op != SAMBA_OP_conv2d_weight_grad;
+            can = cols == last && row <= CONTRACT_ROW_LIMIT && !samba_is_weight_grad((samba_op)samba_node_at(f->graph, g->anchor)->op);
         }
         if (can) {
             how->role = SAMBA_MEMBER_ROW;

@@ -4,9 +4,9 @@
  * or seen through windows (stage.h). What follows in the group is the program that runs on each finished block.
  *
  *   matmul               batch..., M x N over K; a batch that only A has, in one stride, joins M
- *   conv2d               image, group: channels x pixels over (in channel, kernel); B is x through a window
- *   conv2d_input_grad    image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed window
- *   conv2d_weight_grad   group: channels x (in channel, kernel) over (image, out pixel); B is x through a window */
+ *   conv                 image, group: channels x pixels over (in channel, kernel); B is x through a window for each dim of space
+ *   conv_input_grad      image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed windows
+ *   conv_weight_grad     group: channels x (in channel, kernel) over (image, out pixel); B is x through the windows */
 #include "compiler/fuse.h"
 
 #include <string.h>
@@ -74,17 +74,19 @@ static samba_status matmul(const samba_graph *g, const samba_access *access, con
 
 /* ---- convolutions ---- */
 typedef struct geometry {
+    int spatial;                     /* dims of space, 2 or 3 */
     int64_t images, groups, in, out; /* channels of one group */
-    int64_t size[2], result[2], kernel[2], stride[2], padding[2], dilation[2];
+    int64_t size[3], result[3], kernel[3], stride[3], padding[3], dilation[3];
 } geometry;
 
-static geometry describe(const samba_attrs_conv2d *attrs, const int64_t *x, const int64_t *w, const int64_t *y)
+static geometry describe(const samba_node *node, const samba_node *x, const samba_node *w, const samba_node *y)
 {
-    geometry g = {.images = x[0], .groups = attrs->groups, .in = x[1] / attrs->groups, .out = w[0] / attrs->groups};
-    for (int i = 0; i < 2; i++) {
-        g.size[i] = x[2 + i];
-        g.result[i] = y[2 + i];
-        g.kernel[i] = w[2 + i];
+    const samba_attrs_conv *attrs = &node->attrs->conv;
+    geometry g = {.spatial = x->rank - 2, .images = x->shape[0], .groups = attrs->groups, .in = x->shape[1] / attrs->groups, .out = w->shape[0] / attrs->groups};
+    for (int i = 0; i < g.spatial; i++) {
+        g.size[i] = x->shape[2 + i];
+        g.result[i] = y->shape[2 + i];
+        g.kernel[i] = w->shape[2 + i];
         g.stride[i] = attrs->stride.at[i];
         g.padding[i] = attrs->padding.at[i];
         g.dilation[i] = attrs->dilation.at[i];
@@ -92,74 +94,91 @@ static geometry describe(const samba_attrs_conv2d *attrs, const int64_t *x, cons
     return g;
 }
 
-/* One window per image dim: own index `o`, inner index `k` (positions in the factor's own and inner dims). */
-static void windows(samba_factor *f, const int64_t *strides, const int64_t *limit, const int64_t *base, const int64_t *own, const int64_t *inner,
-                    int64_t in_dilation0, int64_t in_dilation1, int own_at, int inner_at)
+/* A first size, then those of space. */
+static void set_with_space(int32_t *rank, int64_t *sizes, int64_t first, const geometry *g, const int64_t *space)
 {
-    int64_t in_dilation[2] = {in_dilation0, in_dilation1};
-    f->window_count = 2;
-    for (int i = 0; i < 2; i++) {
+    *rank = 1 + g->spatial;
+    sizes[0] = first;
+    memcpy(sizes + 1, space, (size_t)g->spatial * sizeof *sizes);
+}
+
+static void space_strides(const geometry *g, const int64_t *strides, int64_t *steps)
+{
+    memcpy(steps, strides + 2, (size_t)g->spatial * sizeof *steps);
+}
+
+/* One window per dim of space: from -`padding` on, `own` an own index (own_at and on), `inner` an inner index (from 1 on). */
+static void windows(const geometry *g, samba_factor *f, const int64_t *strides, const int64_t *limit, const int64_t *base, const int64_t *own,
+                    const int64_t *inner, const int64_t *in_dilation, int own_at)
+{
+    f->window_count = g->spatial;
+    for (int i = 0; i < g->spatial; i++) {
         samba_window *w = &f->windows[i];
         *w = (samba_window){.base = base[i], .limit = limit[i], .dilation = in_dilation[i], .stride = strides[2 + i]};
         w->own[own_at + i] = own[i];
-        w->inner[inner_at + i] = inner[i];
+        w->inner[1 + i] = inner[i];
     }
 }
 
-static void conv2d(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
+static const int64_t ones[3] = {1, 1, 1};
+
+static void conv(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
 {
     samba_ref x = node->inputs[0], w = node->inputs[1];
-    geometry g = describe(&node->attrs->conv2d, samba_node_at(graph, x)->shape, samba_node_at(graph, w)->shape, node->shape);
-    const int64_t *sx = access[x].strides, *sw = access[w].strides, ones[2] = {1, 1};
+    geometry g = describe(node, samba_node_at(graph, x), samba_node_at(graph, w), node);
+    const int64_t *sx = access[x].strides, *sw = access[w].strides;
     set(&t->batch_rank, t->batch, 2, (int64_t[]){g.images, g.groups});
     set(&t->m_rank, t->m, 1, &g.out);
-    set(&t->n_rank, t->n, 2, g.result);
-    set(&t->k_rank, t->k, 3, (int64_t[]){g.in, g.kernel[0], g.kernel[1]});
+    set(&t->n_rank, t->n, g.spatial, g.result);
+    set_with_space(&t->k_rank, t->k, g.in, &g, g.kernel);
     t->a.batch[1] = g.out * sw[0];
     t->a.own[0] = sw[0];
-    t->a.inner[0] = sw[1], t->a.inner[1] = sw[2], t->a.inner[2] = sw[3];
+    t->a.inner[0] = sw[1];
+    space_strides(&g, sw, t->a.inner + 1);
     t->b.batch[0] = sx[0], t->b.batch[1] = g.in * sx[1];
     t->b.inner[0] = sx[1];
-    int64_t base[2] = {-g.padding[0], -g.padding[1]};
-    windows(&t->b, sx, g.size, base, g.stride, g.dilation, ones[0], ones[1], 0, 1);
+    int64_t base[3] = {-g.padding[0], -g.padding[1], -g.padding[2]};
+    windows(&g, &t->b, sx, g.size, base, g.stride, g.dilation, ones, 0);
 }
 
 /* dx[i] = sum over o, k with o*stride - padding + k*dilation = i: coordinate i + padding - k*dilation in a dy spread by stride. */
 static void input_grad(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
 {
     samba_ref w = node->inputs[0], dy = node->inputs[1];
-    geometry g = describe(&node->attrs->conv2d, node->shape, samba_node_at(graph, w)->shape, samba_node_at(graph, dy)->shape);
-    const int64_t *sy = access[dy].strides, *sw = access[w].strides, ones[2] = {1, 1};
+    geometry g = describe(node, node, samba_node_at(graph, w), samba_node_at(graph, dy));
+    const int64_t *sy = access[dy].strides, *sw = access[w].strides;
     set(&t->batch_rank, t->batch, 2, (int64_t[]){g.images, g.groups});
     set(&t->m_rank, t->m, 1, &g.in);
-    set(&t->n_rank, t->n, 2, g.size);
-    set(&t->k_rank, t->k, 3, (int64_t[]){g.out, g.kernel[0], g.kernel[1]});
+    set(&t->n_rank, t->n, g.spatial, g.size);
+    set_with_space(&t->k_rank, t->k, g.out, &g, g.kernel);
     t->a.batch[1] = g.out * sw[0];
     t->a.own[0] = sw[1];
-    t->a.inner[0] = sw[0], t->a.inner[1] = sw[2], t->a.inner[2] = sw[3];
+    t->a.inner[0] = sw[0];
+    space_strides(&g, sw, t->a.inner + 1);
     t->b.batch[0] = sy[0], t->b.batch[1] = g.out * sy[1];
     t->b.inner[0] = sy[1];
-    int64_t back[2] = {-g.dilation[0], -g.dilation[1]};
-    windows(&t->b, sy, g.result, g.padding, ones, back, g.stride[0], g.stride[1], 0, 1);
+    int64_t back[3] = {-g.dilation[0], -g.dilation[1], -g.dilation[2]};
+    windows(&g, &t->b, sy, g.result, g.padding, ones, back, g.stride, 0);
 }
 
 static void weight_grad(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
 {
     samba_ref x = node->inputs[0], dy = node->inputs[1];
-    geometry g = describe(&node->attrs->conv2d, samba_node_at(graph, x)->shape, node->shape, samba_node_at(graph, dy)->shape);
+    geometry g = describe(node, samba_node_at(graph, x), node, samba_node_at(graph, dy));
     const int64_t *sx = access[x].strides, *sy = access[dy].strides;
     set(&t->batch_rank, t->batch, 1, &g.groups);
     set(&t->m_rank, t->m, 1, &g.out);
-    set(&t->n_rank, t->n, 3, (int64_t[]){g.in, g.kernel[0], g.kernel[1]});
-    set(&t->k_rank, t->k, 3, (int64_t[]){g.images, g.result[0], g.result[1]});
+    set_with_space(&t->n_rank, t->n, g.in, &g, g.kernel);
+    set_with_space(&t->k_rank, t->k, g.images, &g, g.result);
     t->a.batch[0] = g.out * sy[1];
     t->a.own[0] = sy[1];
-    t->a.inner[0] = sy[0], t->a.inner[1] = sy[2], t->a.inner[2] = sy[3];
+    t->a.inner[0] = sy[0];
+    space_strides(&g, sy, t->a.inner + 1);
     t->b.batch[0] = g.in * sx[1];
     t->b.own[0] = sx[1];
     t->b.inner[0] = sx[0];
-    int64_t base[2] = {-g.padding[0], -g.padding[1]};
-    windows(&t->b, sx, g.size, base, g.dilation, g.stride, 1, 1, 1, 1);
+    int64_t base[3] = {-g.padding[0], -g.padding[1], -g.padding[2]};
+    windows(&g, &t->b, sx, g.size, base, g.dilation, g.stride, ones, 1);
 }
 
 samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *t, int *plan_rank,
@@ -167,14 +186,12 @@ samba_status samba_contract_describe(const samba_graph *graph, const samba_acces
 {
     const samba_node *node = samba_node_at(graph, anchor);
     *t = (samba_contract){0};
-    if (node->op == SAMBA_OP_matmul)
-        SAMBA_TRY(matmul(graph, access, node, t));
-    else if (node->op == SAMBA_OP_conv2d)
-        conv2d(graph, access, node, t);
-    else if (node->op == SAMBA_OP_conv2d_input_grad)
-        input_grad(graph, access, node, t);
-    else
-        weight_grad(graph, access, node, t);
+    switch (node->op) {
+    case SAMBA_OP_matmul: SAMBA_TRY(matmul(graph, access, node, t)); break;
+    case SAMBA_OP_conv2d: case SAMBA_OP_conv3d: conv(graph, access, node, t); break;
+    case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv3d_input_grad: input_grad(graph, access, node, t); break;
+    default: weight_grad(graph, access, node, t); break;
+    }
     *plan_rank = t->batch_rank + 2;
     for (int i = 0; i < t->batch_rank; i++)
         plan_shape[i] = t->batch[i];
@@ -211,7 +228,7 @@ samba_status samba_lower_contract(samba_compiler *c, int32_t index)
     int64_t plan_shape[SAMBA_MAX_RANK];
     SAMBA_TRY(samba_contract_describe(c->graph, c->fusion.access, group->anchor, &contract, &plan_rank, plan_shape));
     /* (dy, w), (x, w), (x, dy): in the convolution stages A is the weight or dy, B what the window sees */
-    bool swapped = node->op == SAMBA_OP_conv2d || node->op == SAMBA_OP_conv2d_weight_grad;
+    bool swapped = node->op == SAMBA_OP_conv2d || node->op == SAMBA_OP_conv3d || samba_is_weight_grad((samba_op)node->op);
     factor_base(c, node->inputs[swapped ? 1 : 0], &contract.a);
     factor_base(c, node->inputs[swapped ? 0 : 1], &contract.b);
     contract.class_ = (int32_t)samba_class_of((samba_dtype)node->dtype);

@@ -56,10 +56,12 @@ static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, 
     const samba_attrs_pool2d *attrs = &node->attrs->pool2d;
     samba_pool pool = {.planes = 1, .h = x[x_rank - 2], .w = x[x_rank - 1], .oh = y[x_rank - 2], .ow = y[x_rank - 1]};
     pool.count_include_pad = (int32_t)attrs->count_include_pad;
+    pool.adaptive = (int32_t)attrs->adaptive;
+    pool.divisor = attrs->divisor;
     for (int i = 0; i < x_rank - 2; i++)
         pool.planes *= x[i];
     for (int i = 0; i < 2; i++) {
-        pool.kernel[i] = attrs->kernel.at[i];
+        pool.kernel[i] = attrs->adaptive ? 1 : attrs->kernel.at[i];
         pool.stride[i] = attrs->stride.at[i];
         pool.padding[i] = attrs->padding.at[i];
         pool.dilation[i] = attrs->dilation.count > i ? attrs->dilation.at[i] : 1;
@@ -69,7 +71,7 @@ static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, 
 /* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
 static bool reads_before_it_writes(const samba_pool *pool)
 {
-    bool apart = 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;
+    bool apart = !pool->adaptive && 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;
     for (int i = 0; i < 2; i++)
         apart = apart && pool->kernel[i] == 2 && pool->stride[i] == 2 && pool->padding[i] == 0 && pool->dilation[i] == 1;
     return apart;
@@ -108,11 +110,12 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     const samba_node *node = samba_node_at(c->graph, group->anchor);
     samba_stage *stage;
     switch (node->op) {
-    case SAMBA_OP_max_pool2d: case SAMBA_OP_avg_pool2d: {
+    case SAMBA_OP_max_pool2d: case SAMBA_OP_max_pool2d_indices: case SAMBA_OP_avg_pool2d: {
         SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
         const samba_node *x = samba_node_at(c->graph, node->inputs[0]);
         stage->pool = pool_of(node, x->shape, x->rank, node->shape);
         stage->pool.average = node->op == SAMBA_OP_avg_pool2d;
+        stage->pool.indices = node->op == SAMBA_OP_max_pool2d_indices;
         return SAMBA_OK;
     }
     case SAMBA_OP_max_pool2d_grad: case SAMBA_OP_avg_pool2d_grad: {

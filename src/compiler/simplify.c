@@ -185,7 +185,7 @@ static samba_ref pooled_sum(samba_graph *g, const samba_node *node, const samba_
     int pixel_dims = 0;
     for (int i = 0; i < dims->count; i++)
         pixel_dims += dims->at[i] >= source->rank - 2;
-    if (pixel_dims != 2 || pool->ceil_mode || pool->padding.at[0] || pool->padding.at[1])
+    if (pixel_dims != 2 || pool->ceil_mode || pool->divisor || pool->padding.at[0] || pool->padding.at[1])
         return SAMBA_NONE;
     int64_t over[SAMBA_MAX_RANK];
     for (int i = 0; i < dims->count; i++)

@@ -49,10 +49,13 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     void (*gelu_tanh_both)(float *grad, float *value, const float *x, const float *y, int64_t n);
     const samba_updates *updates;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
-    /* Planes in a row: operands in the stage's order, `result` the last; value and place: room for a row of results (kernels/cpu/pool.h) */
+    /* Planes in a row: operands in the stage's order, `result` the last; value and place: room for a row of results, value also for a row
+     * of the plane (kernels/cpu/pool.h) */
     void (*pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value,
                      int64_t *place);
     void (*pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value,
+                     int64_t *place);
+    void (*pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value,
                      int64_t *place);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain block
      * kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */

@@ -75,6 +75,7 @@ typedef struct samba_operand {
  *   x = base + sum own[i]*index_own[i] + sum inner[i]*index_k[i]
  * the element counts as 0 unless 0 <= x < limit*dilation and dilation divides x, and lies at ... + (x/dilation)*stride. */
 #define SAMBA_CONTRACT_RANK 4
+#define SAMBA_CONTRACT_WINDOWS 3
 typedef struct samba_window {
     int64_t base, limit, dilation, stride;
     int64_t own[SAMBA_CONTRACT_RANK], inner[SAMBA_CONTRACT_RANK];
@@ -84,7 +85,7 @@ typedef struct samba_factor { /* A (own dims: m) or B (own dims: n) */
     int64_t offset;
     int64_t batch[SAMBA_CONTRACT_RANK], own[SAMBA_CONTRACT_RANK], inner[SAMBA_CONTRACT_RANK]; /* strides */
     int32_t window_count;
-    samba_window windows[2];
+    samba_window windows[SAMBA_CONTRACT_WINDOWS];
 } samba_factor;
 typedef struct samba_contract {
     int32_t batch_rank, m_rank, n_rank, k_rank;
@@ -95,9 +96,12 @@ typedef struct samba_contract {
 } samba_contract;
 
 /* ---- pool: planes of h*w -> planes of oh*ow, all operands contiguous [planes, h, w] / [planes, oh, ow] ----
- * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. */
+ * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. `indices`: max forward whose y is int64, the
+ * place in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then kernel, stride,
+ * padding and dilation say nothing. `divisor`: what an average divides by; 0: the elements of the window. */
 typedef struct samba_pool {
-    int32_t average, gradient, count_include_pad, unused;
+    int32_t average, gradient, count_include_pad, indices, adaptive, unused;
+    int64_t divisor;
     int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
 } samba_pool;
 

@@ -5,9 +5,12 @@
  * do not take part.
  *
  * ceil_mode lets the last window reach over the edge, but only when it begins inside the plane or its left padding. The
- * average divides by the window's size cut at the padded edge (count_include_pad) or at the plane's edge. The maximum of a
- * window is its first greatest element; a NaN counts as greatest. Gradients are recomputed from x, nothing is kept; they
- * carry x's shape in attrs.shape. */
+ * average divides by the window's size cut at the padded edge (count_include_pad) or at the plane's edge, or by attrs.divisor where
+ * that is not 0. The maximum of a window is its first greatest element; NaNs count as greatest, the last of them most. Gradients are
+ * recomputed from x, nothing is kept; they carry x's shape in attrs.shape.
+ *
+ * With attrs.adaptive, attrs.kernel is the size of the result: window o of n begins at floor(o * size / n) and ends before
+ * ceil((o + 1) * size / n). */
 #include "ops/families.h"
 #include <math.h>
 #include <string.h>
@@ -21,7 +24,12 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
     SAMBA_TRY(samba_infer_need_count(infer, "padding", &attrs->padding, 2));
     SAMBA_TRY(samba_infer_need_count(infer, "dilation", &attrs->dilation, 2));
     bool average = infer->op == SAMBA_OP_avg_pool2d || infer->op == SAMBA_OP_avg_pool2d_grad;
-    for (int i = 0; i < 2; i++) {
+    if (attrs->divisor && !average)
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "a maximum has no divisor: expected 0, given %lld", (long long)attrs->divisor);
+    if (attrs->adaptive && (attrs->kernel.at[0] < 0 || attrs->kernel.at[1] < 0 || attrs->divisor))
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected a result of 0 or more windows each way and no divisor, given (%lld, %lld) and %lld",
+                                (long long)attrs->kernel.at[0], (long long)attrs->kernel.at[1], (long long)attrs->divisor);
+    for (int i = 0; i < 2 && !attrs->adaptive; i++) {
         long long kernel = attrs->kernel.at[i], padding = attrs->padding.at[i], dilation = attrs->dilation.at[i];
         if (kernel < 1 || attrs->stride.at[i] < 1 || dilation < 1)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
@@ -43,6 +51,13 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_pool
 {
     int64_t kernel = attrs->kernel.at[axis], stride = attrs->stride.at[axis], padding = attrs->padding.at[axis];
     int64_t padded, reach, room; /* reach: from a window's first element to its last; room: how far a window can move */
+    if (attrs->adaptive) {
+        *result = kernel;
+        if (size < 1 || !samba_mul_checked(kernel + 1, size, &room))
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "%lld windows cannot share a %s of %lld", (long long)kernel,
+                                    axis == 0 ? "height" : "width", (long long)size);
+        return SAMBA_OK;
+    }
     if (!samba_add_checked(size, 2 * padding, &padded) || !samba_mul_checked(attrs->dilation.at[axis], kernel - 1, &reach) ||
         !samba_add_checked(reach, 1, &reach) || !samba_add_checked(padded, stride - 1, &room))
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "kernel %lld, stride %lld or dilation %lld is too large",
@@ -74,13 +89,32 @@ static samba_status output_shape(const samba_infer *infer, int rank, const int64
     return output_size(infer, attrs, 1, x[rank - 1], &y[rank - 1]);
 }
 
+/* Averages are of floats and, as in PyTorch, of int64; a greatest one have all numbers. */
+static samba_status check_dtype(const samba_infer *infer, const samba_attrs_pool2d *attrs)
+{
+    samba_dtype dtype = (samba_dtype)infer->inputs[0]->dtype;
+    bool average = infer->op == SAMBA_OP_avg_pool2d;
+    if (dtype == SAMBA_BOOL)
+        return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected numbers, given bool");
+    if (average && (dtype != SAMBA_INT64 || attrs->adaptive || attrs->divisor < 0))
+        return samba_infer_need_floating(infer, 0);
+    return SAMBA_OK;
+}
+
 samba_status samba_infer_pool2d(samba_infer *infer)
 {
     const samba_node *x = infer->inputs[0];
     int64_t y[SAMBA_MAX_RANK];
-    SAMBA_TRY(samba_infer_need_floating(infer, 0));
+    SAMBA_TRY(check_dtype(infer, &infer->attrs->pool2d));
     SAMBA_TRY(output_shape(infer, x->rank, x->shape, y));
     return samba_infer_set(infer, x->dtype, x->rank, y);
+}
+
+samba_status samba_infer_max_pool2d_indices(samba_infer *infer)
+{
+    SAMBA_TRY(samba_infer_pool2d(infer));
+    infer->dtype = SAMBA_INT64;
+    return SAMBA_OK;
 }
 
 /* Gradients deliver attrs.shape; dy, their last input, must have the shape of its pooling. */
@@ -159,23 +193,49 @@ static planes planes_of(const samba_reference *reference, const samba_array *x, 
     return (planes){&reference->attrs->pool2d, {size[0], size[1]}, {result[0], result[1]}};
 }
 
-/* The flat index in x of the first greatest element under window (oh, ow), -1 when the window sees only padding. */
+/* The rows or columns of the plane that window `o` sees: begin, begin + step ... before end; and the length it has up to the padded
+ * edge. Without dilation they are begin .. end - 1. */
+typedef struct span {
+    int64_t begin, end, step, padded_length;
+} span;
+
+static span span_of(const planes *p, int axis, int64_t o)
+{
+    int64_t size = p->size[axis], padding = p->attrs->padding.at[axis], step = p->attrs->adaptive ? 1 : p->attrs->dilation.at[axis];
+    if (p->attrs->adaptive) {
+        int64_t count = p->attrs->kernel.at[axis], begin = o * size / count, end = ((o + 1) * size + count - 1) / count;
+        return (span){begin, end, 1, end - begin};
+    }
+    int64_t begin = o * p->attrs->stride.at[axis] - padding, end = begin + (p->attrs->kernel.at[axis] - 1) * step + 1;
+    if (end > size + padding)
+        end = size + padding;
+    int64_t padded_length = end - begin;
+    while (begin < 0)
+        begin += step;
+    return (span){begin, end > size ? size : end, step, padded_length};
+}
+
+/* The flat index in x of the greatest element under window (oh, ow), -1 when the window sees only padding. */
 static int64_t greatest(const planes *p, const samba_array *x, int64_t plane, int64_t oh, int64_t ow)
 {
-    const samba_attrs_pool2d *a = p->attrs;
+    span h = span_of(p, 0, oh), w = span_of(p, 1, ow);
     int64_t best = -1;
-    for (int64_t kh = 0; kh < a->kernel.at[0]; kh++)
-        for (int64_t kw = 0; kw < a->kernel.at[1]; kw++) {
-            int64_t h = oh * a->stride.at[0] - a->padding.at[0] + kh * a->dilation.at[0];
-            int64_t w = ow * a->stride.at[1] - a->padding.at[1] + kw * a->dilation.at[1];
-            if (h < 0 || h >= p->size[0] || w < 0 || w >= p->size[1])
-                continue;
-            int64_t at = (plane * p->size[0] + h) * p->size[1] + w;
-            double value = samba_array_double(x, at), greatest_yet = best < 0 ? -INFINITY : samba_array_double(x, best);
-            if (best < 0 || value > greatest_yet || (isnan(value) && !isnan(greatest_yet)))
+    for (int64_t row = h.begin; row < h.end; row += h.step)
+        for (int64_t column = w.begin; column < w.end; column += w.step) {
+            int64_t at = (plane * p->size[0] + row) * p->size[1] + column;
+            bool floating = samba_dtype_is_floating_point(x->dtype);
+            bool more = best < 0 || (floating ? samba_array_double(x, at) > samba_array_double(x, best) || isnan(samba_array_double(x, at))
+                                              : samba_array_int64(x, at) > samba_array_int64(x, best));
+            if (more)
                 best = at;
         }
     return best;
+}
+
+/* The window of element i of a result. */
+static int64_t greatest_of(const planes *p, const samba_array *x, int64_t i)
+{
+    return greatest(p, x, i / p->result[1] / p->result[0], i / p->result[1] % p->result[0], i % p->result[1]);
 }
 
 samba_status samba_ref_max_pool2d(const samba_reference *reference)
@@ -183,29 +243,30 @@ samba_status samba_ref_max_pool2d(const samba_reference *reference)
     const samba_array *x = &reference->inputs[0], *y = reference->output;
     planes p = planes_of(reference, x, y);
     for (int64_t i = 0; i < y->numel; i++) {
-        int64_t best = greatest(&p, x, i / p.result[1] / p.result[0], i / p.result[1] % p.result[0], i % p.result[1]);
-        samba_array_set_double(y, i, best < 0 ? -INFINITY : samba_array_double(x, best));
+        int64_t best = greatest_of(&p, x, i);
+        if (samba_dtype_is_floating_point(x->dtype))
+            samba_array_set_double(y, i, best < 0 ? -INFINITY : samba_array_double(x, best));
+        else
+            samba_array_set_int64(y, i, best < 0 ? INT64_MIN : samba_array_int64(x, best));
     }
     return SAMBA_OK;
 }
 
-/* The part of window `o` that lies inside the plane, along an axis, and the length it has up to the padded edge. */
-typedef struct span {
-    int64_t begin, end, padded_length;
-} span;
-
-static span span_of(const planes *p, int axis, int64_t o)
+samba_status samba_ref_max_pool2d_indices(const samba_reference *reference)
 {
-    int64_t size = p->size[axis], padding = p->attrs->padding.at[axis];
-    int64_t begin = o * p->attrs->stride.at[axis] - padding, end = begin + p->attrs->kernel.at[axis];
-    if (end > size + padding)
-        end = size + padding;
-    int64_t padded_length = end - begin;
-    return (span){begin < 0 ? 0 : begin, end > size ? size : end, padded_length};
+    const samba_array *x = &reference->inputs[0], *y = reference->output;
+    planes p = planes_of(reference, x, y);
+    for (int64_t i = 0; i < y->numel; i++) {
+        int64_t best = greatest_of(&p, x, i);
+        samba_array_set_int64(y, i, best < 0 ? -1 : best % (p.size[0] * p.size[1]));
+    }
+    return SAMBA_OK;
 }
 
 static double divisor(const planes *p, const span *h, const span *w)
 {
+    if (p->attrs->divisor)
+        return (double)p->attrs->divisor;
     if (p->attrs->count_include_pad)
         return (double)h->padded_length * (double)w->padded_length;
     return (double)(h->end - h->begin) * (double)(w->end - w->begin);
@@ -218,11 +279,19 @@ samba_status samba_ref_avg_pool2d(const samba_reference *reference)
     for (int64_t i = 0; i < y->numel; i++) {
         int64_t plane = i / p.result[1] / p.result[0];
         span h = span_of(&p, 0, i / p.result[1] % p.result[0]), w = span_of(&p, 1, i % p.result[1]);
+        bool empty = h.begin >= h.end || w.begin >= w.end;
         double sum = 0;
+        uint64_t whole = 0; /* int64 wraps */
         for (int64_t row = h.begin; row < h.end; row++)
-            for (int64_t column = w.begin; column < w.end; column++)
-                sum += samba_array_double(x, (plane * p.size[0] + row) * p.size[1] + column);
-        samba_array_set_double(y, i, h.begin < h.end && w.begin < w.end ? sum / divisor(&p, &h, &w) : 0);
+            for (int64_t column = w.begin; column < w.end; column++) {
+                int64_t at = (plane * p.size[0] + row) * p.size[1] + column;
+                sum += samba_array_double(x, at);
+                whole += (uint64_t)samba_array_int64(x, at);
+            }
+        if (samba_dtype_is_floating_point(x->dtype))
+            samba_array_set_double(y, i, empty ? 0 : sum / divisor(&p, &h, &w));
+        else
+            samba_array_set_int64(y, i, empty ? 0 : (int64_t)whole / (int64_t)divisor(&p, &h, &w));
     }
     return SAMBA_OK;
 }
@@ -248,7 +317,7 @@ samba_status samba_ref_max_pool2d_grad(const samba_reference *reference)
     double *dx;
     SAMBA_TRY(sums_new(reference, &dx));
     for (int64_t i = 0; i < dy->numel; i++) {
-        int64_t best = greatest(&p, x, i / p.result[1] / p.result[0], i / p.result[1] % p.result[0], i % p.result[1]);
+        int64_t best = greatest_of(&p, x, i);
         if (best >= 0)
             dx[best] += samba_array_double(dy, i);
     }
@@ -276,22 +345,22 @@ samba_status samba_ref_avg_pool2d_grad(const samba_reference *reference)
 
 /* ---- flops: a comparison or addition for each element of each window ---- */
 
-static int64_t flops(const samba_node *node, const samba_node *y)
+static int64_t flops(const samba_node *node, const samba_node *x, const samba_node *y)
 {
     const samba_attrs_pool2d *attrs = &node->attrs->pool2d;
-    double count = (double)attrs->kernel.at[0] * (double)attrs->kernel.at[1]; /* double: cannot overflow */
-    for (int i = 0; i < y->rank; i++)
-        count *= (double)y->shape[i];
+    double count = attrs->adaptive ? 1 : (double)attrs->kernel.at[0] * (double)attrs->kernel.at[1]; /* double: cannot overflow */
+    const samba_node *counted = attrs->adaptive ? x : y; /* adaptive windows see each element about once */
+    for (int i = 0; i < counted->rank; i++)
+        count *= (double)counted->shape[i];
     return (int64_t)fmin(count, 9e18);
 }
 
 int64_t samba_flops_pool2d(const samba_node *node, const samba_node *const *inputs)
 {
-    (void)inputs;
-    return flops(node, node);
+    return flops(node, inputs[0], node);
 }
 
 int64_t samba_flops_pool2d_grad(const samba_node *node, const samba_node *const *inputs)
 {
-    return flops(node, inputs[node->arity - 1]);
+    return flops(node, node, inputs[node->arity - 1]);
 }

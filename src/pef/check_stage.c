@@ -177,6 +177,12 @@ static samba_status check_sizes(const samba_check *check, const samba_stage *sta
     return SAMBA_OK;
 }
 
+static bool adaptive_possible(int64_t size, int64_t windows)
+{
+    int64_t way;
+    return (size > 0 || windows == 0) && samba_mul_checked(windows + 1, size, &way) && way <= SAMBA_PLAN_LARGEST_STEP;
+}
+
 static samba_status check_pool(const samba_check *check, const samba_stage *stage)
 {
     const samba_pool *pool = &stage->pool;
@@ -189,16 +195,21 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
                    pool->padding[i] <= SAMBA_PLAN_LARGEST_NUMEL && samba_mul_checked(outputs[i], pool->stride[i], &way) &&
                    way <= SAMBA_PLAN_LARGEST_NUMEL && samba_mul_checked(pool->kernel[i], pool->dilation[i], &way) &&
                    way <= SAMBA_PLAN_LARGEST_NUMEL && pool->stride[i] <= SAMBA_PLAN_LARGEST_NUMEL;
-    possible = possible && samba_check_numel(2, pool->kernel, &way);
+    possible = possible && samba_check_numel(2, pool->kernel, &way) && pool->divisor >= -SAMBA_PLAN_LARGEST_NUMEL &&
+               pool->divisor <= SAMBA_PLAN_LARGEST_NUMEL && (pool->divisor == 0 || pool->average) && (!pool->indices || (!pool->average && !pool->gradient)) &&
+               (!pool->adaptive || (adaptive_possible(pool->h, pool->oh) && adaptive_possible(pool->w, pool->ow)));
     if (!possible)
-        return samba_check_stage_fail(check, "a size, kernel, stride, padding or dilation of the pool is impossible");
+        return samba_check_stage_fail(check, "a size, kernel, stride, padding, dilation or divisor of the pool is impossible");
     const int64_t max_forward[] = {input, output}, max_gradient[] = {input, output, input}, average_gradient[] = {output, input};
     const int64_t *sizes = !pool->gradient ? max_forward : pool->average ? average_gradient : max_gradient;
     int32_t count = pool->gradient && !pool->average ? 3 : 2;
     SAMBA_TRY(check_sizes(check, stage, count, sizes));
     for (int32_t i = 1; i < count; i++)
-        if (stage->operands[i].dtype != stage->operands[0].dtype)
-            return samba_check_stage_fail(check, "operands of a pool have several dtypes");
+        if (stage->operands[i].dtype != (pool->indices ? (int32_t)SAMBA_INT64 : stage->operands[0].dtype))
+            return samba_check_stage_fail(check, "operands of a pool have several dtypes, or its indices are not int64");
+    samba_dtype dtype = (samba_dtype)stage->operands[0].dtype;
+    if (dtype == SAMBA_BOOL || (!samba_dtype_is_floating_point(dtype) && (pool->gradient || (pool->average && (dtype != SAMBA_INT64 || pool->divisor < 0)))))
+        return samba_check_stage_fail(check, "a pool of %s is impossible", samba_dtype_name(dtype));
     return SAMBA_OK;
 }
 

@@ -193,7 +193,10 @@ static samba_status take_pool(const reader *in, const Samba__Pef__Pool *from, sa
                        .h = from->h,
                        .w = from->w,
                        .oh = from->oh,
-                       .ow = from->ow};
+                       .ow = from->ow,
+                       .indices = from->indices ? 1 : 0,
+                       .adaptive = from->adaptive ? 1 : 0,
+                       .divisor = from->divisor};
     SAMBA_TRY(copy_list(in, "a pool's kernel", from->kernel, from->n_kernel, 2, to->kernel));
     SAMBA_TRY(copy_list(in, "a pool's stride", from->stride, from->n_stride, 2, to->stride));
     SAMBA_TRY(copy_list(in, "a pool's padding", from->padding, from->n_padding, 2, to->padding));

@@ -124,6 +124,10 @@ static void fill_pool(const samba_pool *pool, Samba__Pef__Pool *message)
     message->average = pool->average;
     message->gradient = pool->gradient;
     message->count_include_pad = pool->count_include_pad;
+    message->has_indices = message->indices = pool->indices;
+    message->has_adaptive = message->adaptive = pool->adaptive;
+    message->has_divisor = pool->divisor != 0;
+    message->divisor = pool->divisor;
     message->planes = pool->planes;
     message->h = pool->h;
     message->w = pool->w;

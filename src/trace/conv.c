@@ -1,45 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions, plain and transposed, over values. */
+ * Convolutions, plain and transposed, over values. One dim of space is two with a height of 1; a transposed convolution is the gradient
+ * of a plain one to its input. 16-bit floats are rounded once, after the bias. */
 #include "trace/trace.h"
 
 #include <sambaflow/conv.h>
 #include <string.h>
 
-static samba_dims pair(const int64_t given[2], int64_t otherwise)
+typedef struct layout { /* of one call; arrays have an entry for each dim of space */
+    const char *what;
+    int spatial;
+    const int64_t *stride, *padding, *output_padding, *dilation;
+    int64_t groups;
+    bool same;
+} layout;
+
+/* What shapes the errors ask for, by the dims of space. */
+static const char *const plain_shapes[] = {
+    "(N, C, L) or (C, L), and (out_channels, C / groups, kernel length)",
+    "(N, C, H, W) or (C, H, W), and (out_channels, C / groups, kernel height, kernel width)",
+    "(N, C, D, H, W) or (C, D, H, W), and (out_channels, C / groups, kernel depth, kernel height, kernel width)"};
+static const char *const transposed_shapes[] = {
+    "(N, C, L) or (C, L), and (C, out_channels / groups, kernel length)",
+    "(N, C, H, W) or (C, H, W), and (C, out_channels / groups, kernel height, kernel width)",
+    "(N, C, D, H, W) or (C, D, H, W), and (C, out_channels / groups, kernel depth, kernel height, kernel width)"};
+
+/* Numbers for each of the operator's dims of space, 2 or 3: given, or where they are 0 the default; `dull` for a height that is not there. */
+static samba_dims numbers(const layout *l, const int64_t *given, int64_t otherwise, int64_t dull)
 {
-    return (samba_dims){.count = 2, .at = {given[0] ? given[0] : otherwise, given[1] ? given[1] : otherwise}};
+    samba_dims dims = {.count = l->spatial == 3 ? 3 : 2};
+    int first = l->spatial == 1 ? 1 : 0;
+    dims.at[0] = dull;
+    for (int i = 0; i < l->spatial; i++)
+        dims.at[first + i] = given[i] ? given[i] : otherwise;
+    return dims;
 }
 
-samba_value samba_functional_conv2d(samba_value input, samba_value weight, samba_value bias, const samba_conv2d_options *options)
+static samba_attrs attributes(const layout *l)
 {
-    static const samba_conv2d_options defaults;
-    const samba_conv2d_options *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter_optional("conv2d", 3, (samba_value[]){input, weight, bias}, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
-    if ((x.rank != 3 && x.rank != 4) || w.rank != 4)
-        return samba_trace_fail_shape(graph, "conv2d", "(N, C, H, W) or (C, H, W), and (out_channels, C / groups, kernel height, kernel width)", &x, &w);
-    samba_ref batch = x.rank == 4 ? input.index : samba_emit_reshape(graph, input.index, 4, (int64_t[]){1, x.shape[0], x.shape[1], x.shape[2]});
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
-    attrs.conv2d.stride = pair(o->stride, 1);
-    attrs.conv2d.padding = pair(o->padding, 0);
-    attrs.conv2d.dilation = pair(o->dilation, 1);
-    attrs.conv2d.groups = o->groups ? o->groups : 1;
-    samba_ref y = samba_emit_cast(graph, samba_emit(graph, SAMBA_OP_conv2d, 2, (samba_ref[]){batch, weight.index}, &attrs), (samba_dtype)x.dtype);
+    attrs.conv.stride = numbers(l, l->stride, 1, 1);
+    attrs.conv.padding = numbers(l, l->padding, 0, 0);
+    attrs.conv.dilation = numbers(l, l->dilation, 1, 1);
+    attrs.conv.groups = l->groups ? l->groups : 1;
+    return attrs;
+}
+
+/* (N, C, space...) as operators take it: with a batch, and with a height where there is one dim of space. */
+static samba_ref with_all_dims(samba_graph *graph, samba_ref ref, const samba_node *node, int spatial)
+{
+    int64_t shape[SAMBA_MAX_RANK];
+    int rank = 0, before = node->rank - spatial; /* dims before space */
+    if (before == 1)
+        shape[rank++] = 1;
+    for (int i = 0; i < before; i++)
+        shape[rank++] = node->shape[i];
+    if (spatial == 1)
+        shape[rank++] = 1;
+    for (int i = 0; i < spatial; i++)
+        shape[rank++] = node->shape[before + i];
+    return samba_emit_reshape(graph, ref, rank, shape);
+}
+
+/* Back to the dims of the input; and before that the bias, and one rounding. */
+static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, const samba_node *x, const samba_node *w, samba_value bias)
+{
+    if (y == SAMBA_NONE)
+        return samba_trace_none(graph);
+    samba_node result = *samba_node_at(graph, y);
     if (bias.graph) {
         samba_node b = samba_trace_node(bias);
-        if (b.rank != 1 || b.shape[0] != w.shape[0])
-            return samba_trace_fail_shape(graph, "conv2d", "a bias (out_channels)", &b, &w);
-        y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, bias.index, 4, (int64_t[]){1, w.shape[0], 1, 1}));
+        if (b.rank != 1 || b.shape[0] != result.shape[1])
+            return samba_trace_fail_shape(graph, l->what, "a bias (out_channels)", &b, w);
+        if (b.dtype != x->dtype) {
+            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
+                                samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)b.dtype));
+            return samba_trace_none(graph);
+        }
+        int64_t shape[SAMBA_MAX_RANK] = {1, b.shape[0], 1, 1, 1};
+        samba_ref wide = samba_emit_cast(graph, bias.index, (samba_dtype)result.dtype);
+        y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, wide, result.rank, shape));
     }
-    if (x.rank == 3 && y != SAMBA_NONE) {
-        samba_node result = *samba_node_at(graph, y);
-        y = samba_emit_reshape(graph, y, 3, result.shape + 1);
+    y = samba_emit_cast(graph, y, (samba_dtype)x->dtype);
+    int64_t shape[SAMBA_MAX_RANK];
+    int rank = 0;
+    for (int i = x->rank == l->spatial + 1 ? 1 : 0; i < result.rank; i++)
+        if (l->spatial != 1 || i != 2)
+            shape[rank++] = result.shape[i];
+    return samba_trace_value(graph, samba_emit_reshape(graph, y, rank, shape));
+}
+
+static samba_ref pad_behind(samba_graph *graph, samba_ref a, const int64_t *more)
+{
+    samba_node node = *samba_node_at(graph, a);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
+    memcpy(attrs.pad.after.at + 2, more, (size_t)(node.rank - 2) * sizeof *more);
+    return samba_emit(graph, SAMBA_OP_pad, 1, &a, &attrs);
+}
+
+/* padding='same': half of what the kernel reaches over on each side, what is odd behind. */
+static bool pad_same(samba_graph *graph, const layout *l, const samba_node *w, samba_attrs *attrs, samba_ref *batch)
+{
+    int first = l->spatial == 1 ? 1 : 0;
+    int64_t more[3] = {0};
+    bool odd = false;
+    for (int i = 0; i < l->spatial; i++) {
+        int64_t reach;
+        if (attrs->conv.stride.at[first + i] != 1 || attrs->conv.padding.at[first + i] != 0 ||
+            !samba_mul_checked(attrs->conv.dilation.at[first + i], w->shape[2 + i] - 1, &reach) || reach < 0) {
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, l->what,
+                                "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, padding %lld and dilation %lld",
+                                (long long)attrs->conv.stride.at[first + i], (long long)attrs->conv.padding.at[first + i],
+                                (long long)attrs->conv.dilation.at[first + i]);
+            return false;
+        }
+        attrs->conv.padding.at[first + i] = reach / 2;
+        more[first + i] = reach % 2;
+        odd = odd || reach % 2;
     }
-    return samba_trace_value(graph, y);
+    if (odd)
+        *batch = pad_behind(graph, *batch, more);
+    return true;
+}
+
+static samba_value convolve(const layout *l, samba_value input, samba_value weight, samba_value bias)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_optional(l->what, 3, (samba_value[]){input, weight, bias}, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
+    if ((x.rank != l->spatial + 1 && x.rank != l->spatial + 2) || w.rank != l->spatial + 2)
+        return samba_trace_fail_shape(graph, l->what, plain_shapes[l->spatial - 1], &x, &w);
+    samba_attrs attrs = attributes(l);
+    samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial), kernel = with_all_dims(graph, weight.index, &w, l->spatial);
+    if (l->same && !pad_same(graph, l, &w, &attrs, &batch))
+        return samba_trace_none(graph);
+    samba_op op = l->spatial == 3 ? SAMBA_OP_conv3d : SAMBA_OP_conv2d;
+    return finish(graph, l, samba_emit(graph, op, 2, (samba_ref[]){batch, kernel}, &attrs), &x, &w, bias);
 }
 
 /* One axis of the result: where the first kernel's first and the last kernel's last element lie, without the padding. */
@@ -51,56 +151,87 @@ static bool transposed_size(int64_t size, int64_t kernel, int64_t stride, int64_
            (*result = moved - 2 * padding) >= 1;
 }
 
+static samba_value fail_transposed(samba_graph *graph, const layout *l, const samba_attrs *attrs, const samba_node *x, const samba_node *w)
+{
+    char x_text[SAMBA_TYPE_TEXT], w_text[SAMBA_TYPE_TEXT], numbers_text[4][SAMBA_SHAPE_TEXT];
+    int first = l->spatial == 1 ? 1 : 0;
+    const int64_t *lists[4] = {attrs->conv.stride.at + first, attrs->conv.padding.at + first, l->output_padding, attrs->conv.dilation.at + first};
+    for (int i = 0; i < 4; i++)
+        samba_shape_format(l->spatial, lists[i], numbers_text[i], sizeof numbers_text[i]);
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, l->what,
+                        "expected stride, dilation and groups of 1 or more, output_padding below stride or dilation, and a padding that leaves "
+                        "a result, given stride %s, padding %s, output_padding %s, dilation %s, groups %lld, an input %s and a weight %s",
+                        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups,
+                        samba_trace_format(x, x_text), samba_trace_format(w, w_text));
+    return samba_trace_none(graph);
+}
+
+static samba_value transposed(const layout *l, samba_value input, samba_value weight, samba_value bias)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_optional(l->what, 3, (samba_value[]){input, weight, bias}, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
+    int channels = x.rank - l->spatial - 1, first = l->spatial == 1 ? 1 : 0; /* the dim of channels; the first of space in attributes */
+    if ((channels != 0 && channels != 1) || w.rank != l->spatial + 2 || x.shape[channels] != w.shape[0])
+        return samba_trace_fail_shape(graph, l->what, transposed_shapes[l->spatial - 1], &x, &w);
+    samba_attrs attrs = attributes(l);
+    samba_dims *shape = &attrs.conv.shape;
+    *shape = (samba_dims){.count = attrs.conv.stride.count + 2, .at = {channels == 1 ? x.shape[0] : 1, 0, 1}};
+    bool fits = attrs.conv.groups >= 1 && samba_mul_checked(w.shape[1], attrs.conv.groups, &shape->at[1]);
+    for (int i = 0; fits && i < l->spatial; i++) {
+        int64_t stride = attrs.conv.stride.at[first + i], dilation = attrs.conv.dilation.at[first + i], more = l->output_padding[i];
+        int64_t padding = attrs.conv.padding.at[first + i];
+        fits = stride >= 1 && dilation >= 1 && padding >= 0 && more >= 0 && more < (stride > dilation ? stride : dilation) &&
+               transposed_size(x.shape[channels + 1 + i], w.shape[2 + i], stride, padding, more, dilation, &shape->at[2 + first + i]);
+    }
+    if (!fits)
+        return fail_transposed(graph, l, &attrs, &x, &w);
+    samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial), kernel = with_all_dims(graph, weight.index, &w, l->spatial);
+    samba_op op = l->spatial == 3 ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad;
+    return finish(graph, l, samba_emit(graph, op, 2, (samba_ref[]){kernel, batch}, &attrs), &x, &w, bias);
+}
+
+/* ---- the public functions: one layout each ---- */
+
+samba_value samba_functional_conv1d(samba_value input, samba_value weight, samba_value bias, const samba_conv1d_options *options)
+{
+    static const samba_conv1d_options defaults;
+    const samba_conv1d_options *o = options ? options : &defaults;
+    return convolve(&(layout){"conv1d", 1, &o->stride, &o->padding, NULL, &o->dilation, o->groups, o->same}, input, weight, bias);
+}
+
+samba_value samba_functional_conv2d(samba_value input, samba_value weight, samba_value bias, const samba_conv2d_options *options)
+{
+    static const samba_conv2d_options defaults;
+    const samba_conv2d_options *o = options ? options : &defaults;
+    return convolve(&(layout){"conv2d", 2, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
+}
+
+samba_value samba_functional_conv3d(samba_value input, samba_value weight, samba_value bias, const samba_conv3d_options *options)
+{
+    static const samba_conv3d_options defaults;
+    const samba_conv3d_options *o = options ? options : &defaults;
+    return convolve(&(layout){"conv3d", 3, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
+}
+
+samba_value samba_functional_conv_transpose1d(samba_value input, samba_value weight, samba_value bias, const samba_conv_transpose1d_options *options)
+{
+    static const samba_conv_transpose1d_options defaults;
+    const samba_conv_transpose1d_options *o = options ? options : &defaults;
+    return transposed(&(layout){"conv_transpose1d", 1, &o->stride, &o->padding, &o->output_padding, &o->dilation, o->groups, false}, input, weight, bias);
+}
+
 samba_value samba_functional_conv_transpose2d(samba_value input, samba_value weight, samba_value bias, const samba_conv_transpose2d_options *options)
 {
     static const samba_conv_transpose2d_options defaults;
-    static const char what[] = "conv_transpose2d";
     const samba_conv_transpose2d_options *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter_optional(what, 3, (samba_value[]){input, weight, bias}, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
-    int first = x.rank - 3; /* the dim of channels */
-    int64_t groups = o->groups ? o->groups : 1;
-    if ((x.rank != 3 && x.rank != 4) || w.rank != 4 || x.shape[first] != w.shape[0])
-        return samba_trace_fail_shape(graph, what, "(N, C, H, W) or (C, H, W), and (C, out_channels / groups, kernel height, kernel width)", &x, &w);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv2d.stride = pair(o->stride, 1);
-    attrs.conv2d.padding = pair(o->padding, 0);
-    attrs.conv2d.dilation = pair(o->dilation, 1);
-    attrs.conv2d.groups = groups;
-    int64_t out_channels, shape[4] = {x.rank == 4 ? x.shape[0] : 1, 0, 0, 0};
-    bool fits = groups >= 1 && samba_mul_checked(w.shape[1], groups, &out_channels);
-    shape[1] = fits ? out_channels : 0;
-    for (int i = 0; fits && i < 2; i++) {
-        int64_t stride = attrs.conv2d.stride.at[i], dilation = attrs.conv2d.dilation.at[i], padding = attrs.conv2d.padding.at[i];
-        int64_t more = o->output_padding[i];
-        fits = stride >= 1 && dilation >= 1 && padding >= 0 && more >= 0 && more < (stride > dilation ? stride : dilation) &&
-               transposed_size(x.shape[first + 1 + i], w.shape[2 + i], stride, padding, more, dilation, &shape[2 + i]);
-    }
-    if (!fits) {
-        char x_text[SAMBA_TYPE_TEXT], w_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                                       "expected stride, dilation and groups of 1 or more, output_padding below stride or dilation, and a padding that leaves "
-                                       "a result, given stride (%lld, %lld), padding (%lld, %lld), output_padding (%lld, %lld), dilation (%lld, %lld), groups "
-                                       "%lld, an input %s and a weight %s",
-                                       (long long)attrs.conv2d.stride.at[0], (long long)attrs.conv2d.stride.at[1],
-                                       (long long)attrs.conv2d.padding.at[0], (long long)attrs.conv2d.padding.at[1], (long long)o->output_padding[0],
-                                       (long long)o->output_padding[1], (long long)attrs.conv2d.dilation.at[0],
-                                       (long long)attrs.conv2d.dilation.at[1], (long long)groups, samba_trace_format(&x, x_text),
-                                       samba_trace_format(&w, w_text)));
-    }
-    attrs.conv2d.shape = (samba_dims){.count = 4, .at = {shape[0], shape[1], shape[2], shape[3]}};
-    samba_ref batch = x.rank == 4 ? input.index : samba_emit_reshape(graph, input.index, 4, (int64_t[]){1, x.shape[0], x.shape[1], x.shape[2]});
-    samba_ref y = samba_emit(graph, SAMBA_OP_conv2d_input_grad, 2, (samba_ref[]){weight.index, batch}, &attrs);
-    y = samba_emit_cast(graph, y, (samba_dtype)x.dtype);
-    if (bias.graph) {
-        samba_node b = samba_trace_node(bias);
-        if (b.rank != 1 || b.shape[0] != shape[1])
-            return samba_trace_fail_shape(graph, what, "a bias (out_channels)", &b, &w);
-        y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, bias.index, 4, (int64_t[]){1, shape[1], 1, 1}));
-    }
-    return samba_trace_value(graph, x.rank == 3 && y != SAMBA_NONE ? samba_emit_reshape(graph, y, 3, shape + 1) : y);
+    return transposed(&(layout){"conv_transpose2d", 2, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false}, input, weight, bias);
+}
+
+samba_value samba_functional_conv_transpose3d(samba_value input, samba_value weight, samba_value bias, const samba_conv_transpose3d_options *options)
+{
+    static const samba_conv_transpose3d_options defaults;
+    const samba_conv_transpose3d_options *o = options ? options : &defaults;
+    return transposed(&(layout){"conv_transpose3d", 3, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false}, input, weight, bias);
 }

@@ -1,44 +1,310 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling. */
+ * Pooling. The operators pool planes: one dim of space is a plane of one row; three are two poolings, of the planes, then of a
+ * plane whose columns are the pooled planes' places. First ones win ties in both, so it is the first of the three dims that wins. */
 #include "trace/trace.h"
 
+#include <sambaflow/elementwise.h>
 #include <sambaflow/pool.h>
+#include <sambaflow/reduce.h>
 #include <string.h>
 
-/* Two numbers, the default in place of a zero. */
-static samba_dims pair(const int64_t *given, int64_t default0, int64_t default1)
+typedef enum pooling { MAXIMUM, PLACES, AVERAGE } pooling;
+
+typedef struct layout { /* of one call; an entry for each dim of space */
+    const char *what;
+    pooling kind;
+    int spatial;
+    int64_t kernel[3], stride[3], padding[3], dilation[3]; /* adaptive: kernel is the result's size */
+    bool ceil_mode, no_count_include_pad, adaptive;
+    int64_t divisor;
+} layout;
+
+/* One pooling of planes by the dims i and j of the layout; -1: none, a window of 1. */
+static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_ref planes, int i, int j, int64_t divisor)
 {
-    return (samba_dims){.count = 2, .at = {given && given[0] ? given[0] : default0, given && given[1] ? given[1] : default1}};
+    static const samba_op ops[] = {SAMBA_OP_max_pool2d, SAMBA_OP_max_pool2d_indices, SAMBA_OP_avg_pool2d};
+    samba_attrs attrs;
+    if (planes == SAMBA_NONE)
+        return planes;
+    const samba_node *node = samba_node_at(graph, planes);
+    memset(&attrs, 0, sizeof attrs);
+    int from[2] = {i, j};
+    attrs.pool2d.kernel.count = attrs.pool2d.stride.count = attrs.pool2d.padding.count = attrs.pool2d.dilation.count = 2;
+    for (int d = 0; d < 2; d++) {
+        int at = from[d];
+        attrs.pool2d.kernel.at[d] = at >= 0 ? l->kernel[at] : l->adaptive ? node->shape[node->rank - 2 + d] : 1;
+        attrs.pool2d.stride.at[d] = at >= 0 && !l->adaptive ? l->stride[at] : 1;
+        attrs.pool2d.padding.at[d] = at >= 0 ? l->padding[at] : 0;
+        attrs.pool2d.dilation.at[d] = at >= 0 && !l->adaptive ? l->dilation[at] : 1;
+    }
+    attrs.pool2d.adaptive = l->adaptive;
+    attrs.pool2d.ceil_mode = l->ceil_mode;
+    attrs.pool2d.count_include_pad = kind == AVERAGE && !l->no_count_include_pad && !l->adaptive;
+    attrs.pool2d.divisor = divisor;
+    return samba_emit(graph, ops[kind], 1, &planes, &attrs);
 }
 
-static samba_value pool2d(samba_op op, samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
+/* Values that lie at `places` (planes, count) of (planes, ...), int64 both. */
+static samba_ref taken(samba_graph *graph, samba_ref values, samba_ref places, int64_t planes, int64_t each)
 {
-    static const samba_pool2d_options defaults;
-    const samba_pool2d_options *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
-        return samba_trace_none(graph);
-    if (!kernel)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
-                                                            "a kernel of two sizes is needed, NULL was given"));
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
-    attrs.pool2d.kernel = pair(kernel, 0, 0);
-    attrs.pool2d.stride = pair(o->stride, kernel[0], kernel[1]);
-    attrs.pool2d.padding = pair(o->padding, 0, 0);
-    attrs.pool2d.dilation = pair(o->dilation, 1, 1);
-    attrs.pool2d.ceil_mode = o->ceil_mode;
-    attrs.pool2d.count_include_pad = op == SAMBA_OP_avg_pool2d && !o->no_count_include_pad;
-    return samba_trace_value(graph, samba_emit(graph, op, 1, &a.index, &attrs));
+    attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 2, .at = {planes, 1}}, .dim = 0};
+    samba_ref first = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs), (double)each);
+    samba_ref table = samba_emit_reshape(graph, samba_emit_cast(graph, values, SAMBA_FLOAT64), 2, (int64_t[]){planes * each, 1});
+    samba_ref rows = samba_emit2(graph, SAMBA_OP_embedding, table, samba_emit2(graph, SAMBA_OP_add, places, first));
+    return samba_emit_cast(graph, rows, SAMBA_INT64); /* exact: a plane has less than 2^53 places */
 }
+
+/* (N, C, D, H, W): planes first, then their places over the depth. */
+static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_node *x, samba_ref a)
+{
+    int before = x->rank - 3;
+    int64_t planes = 1, depth = x->shape[before], plane = x->shape[before + 1] * x->shape[before + 2], shape[SAMBA_MAX_RANK];
+    for (int i = 0; i < before; i++)
+        planes *= x->shape[i];
+    samba_ref flat = samba_emit_reshape(graph, a, 3, (int64_t[]){planes * depth, x->shape[before + 1], x->shape[before + 2]});
+    pooling values = l->kind == AVERAGE ? AVERAGE : MAXIMUM;
+    samba_ref pooled = pool(graph, l, values, flat, 1, 2, l->divisor ? 1 : 0);
+    if (pooled == SAMBA_NONE)
+        return pooled;
+    int64_t high = samba_node_at(graph, pooled)->shape[1], wide = samba_node_at(graph, pooled)->shape[2];
+    samba_ref columns = samba_emit_reshape(graph, pooled, 3, (int64_t[]){planes, depth, high * wide});
+    samba_ref y = pool(graph, l, l->kind, columns, 0, -1, l->divisor);
+    if (y == SAMBA_NONE)
+        return y;
+    int64_t deep = samba_node_at(graph, y)->shape[1];
+    if (l->kind == PLACES && planes * depth * high * wide > 0) { /* y: places among the pooled planes', depth * high * wide */
+        int64_t each = high * wide;
+        samba_ref inside = taken(graph, pool(graph, l, PLACES, flat, 1, 2, 0), samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes,
+                                 depth * each);
+        samba_attrs attrs;
+        memset(&attrs, 0, sizeof attrs);
+        attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 1, .at = {each}}, .dim = 0};
+        samba_ref planes_before = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_sub, y, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs)), SAMBA_FLOAT64);
+        planes_before = samba_emit1(graph, SAMBA_OP_round, samba_emit_scalar(graph, SAMBA_OP_mul, planes_before, 1.0 / (double)each));
+        samba_ref start = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_cast(graph, planes_before, SAMBA_INT64), (double)plane);
+        y = samba_emit2(graph, SAMBA_OP_add, samba_emit_reshape(graph, inside, 3, (int64_t[]){planes, deep, each}), start);
+    }
+    memcpy(shape, x->shape, (size_t)before * sizeof *shape);
+    shape[before] = deep;
+    shape[before + 1] = high;
+    shape[before + 2] = wide;
+    return samba_emit_reshape(graph, y, x->rank, shape);
+}
+
+/* (N, C, L): planes of one row. */
+static samba_ref pool_rows(samba_graph *graph, const layout *l, const samba_node *x, samba_ref a)
+{
+    int64_t shape[4] = {x->shape[0], x->shape[1], x->shape[1], 0};
+    shape[x->rank - 1] = 1;
+    shape[x->rank] = x->shape[x->rank - 1];
+    samba_ref y = pool(graph, l, l->kind, samba_emit_reshape(graph, a, x->rank + 1, shape), -1, 0, 0);
+    if (y == SAMBA_NONE)
+        return y;
+    shape[x->rank - 1] = samba_node_at(graph, y)->shape[x->rank];
+    return samba_emit_reshape(graph, y, x->rank, shape);
+}
+
+static samba_value run(const layout *l, samba_value a)
+{
+    static const char *const shapes[] = {"(N, C, L) or (C, L)", "(N, C, H, W) or (C, H, W)", "(N, C, D, H, W) or (C, D, H, W)"};
+    samba_graph *graph;
+    if (!samba_trace_enter(l->what, 1, &a, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(a);
+    char text[SAMBA_TYPE_TEXT];
+    if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1], samba_trace_format(&x, text));
+        return samba_trace_none(graph);
+    }
+    if (l->spatial == 2)
+        return samba_trace_value(graph, pool(graph, l, l->kind, a.index, 0, 1, l->divisor));
+    if (l->spatial == 1)
+        return samba_trace_value(graph, pool_rows(graph, l, &x, a.index));
+    if (l->kind != AVERAGE)
+        return samba_trace_value(graph, pool_volumes(graph, l, &x, a.index));
+    if (!samba_trace_need_floating(a, l->what)) /* two roundings of integers would not be one */
+        return samba_trace_none(graph);
+    bool half = x.dtype == SAMBA_BFLOAT16 || x.dtype == SAMBA_FLOAT16;
+    samba_ref y = pool_volumes(graph, l, &x, half ? samba_emit_cast(graph, a.index, SAMBA_FLOAT32) : a.index);
+    return samba_trace_value(graph, samba_emit_cast(graph, y, (samba_dtype)x.dtype));
+}
+
+/* ---- kernels, strides and paddings ---- */
+
+static void set(int64_t *to, const int64_t *given, const int64_t *otherwise, int64_t plain, int spatial)
+{
+    for (int i = 0; i < spatial; i++)
+        to[i] = given && given[i] ? given[i] : otherwise ? otherwise[i] : plain;
+}
+
+static samba_value windows(const char *what, pooling kind, int spatial, samba_value a, const int64_t *kernel, const int64_t *stride, const int64_t *padding,
+                           const int64_t *dilation, bool ceil_mode, bool no_count_include_pad, int64_t divisor)
+{
+    static const int64_t none[3] = {0};
+    layout l = {.what = what, .kind = kind, .spatial = spatial, .ceil_mode = ceil_mode, .no_count_include_pad = no_count_include_pad, .divisor = divisor};
+    samba_graph *graph;
+    if (!samba_trace_enter(what, 1, &a, &graph))
+        return samba_trace_none(graph);
+    if (!kernel || (divisor && kind != AVERAGE)) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given", spatial);
+        return samba_trace_none(graph);
+    }
+    memcpy(l.kernel, kernel, (size_t)spatial * sizeof *kernel);
+    set(l.stride, stride, kernel, 0, spatial);
+    set(l.padding, padding, none, 0, spatial);
+    set(l.dilation, dilation, NULL, 1, spatial);
+    return run(&l, a);
+}
+
+static const samba_pool1d_options defaults1;
+static const samba_pool2d_options defaults2;
+static const samba_pool3d_options defaults3;
+
+static samba_value windows1(const char *what, pooling kind, samba_value a, int64_t kernel, const samba_pool1d_options *o)
+{
+    o = o ? o : &defaults1;
+    return windows(what, kind, 1, a, &kernel, &o->stride, &o->padding, &o->dilation, o->ceil_mode, o->no_count_include_pad, 0);
+}
+
+static samba_value windows2(const char *what, pooling kind, samba_value a, const int64_t *kernel, const samba_pool2d_options *o)
+{
+    o = o ? o : &defaults2;
+    return windows(what, kind, 2, a, kernel, o->stride, o->padding, o->dilation, o->ceil_mode, o->no_count_include_pad, o->divisor_override);
+}
+
+static samba_value windows3(const char *what, pooling kind, samba_value a, const int64_t *kernel, const samba_pool3d_options *o)
+{
+    o = o ? o : &defaults3;
+    return windows(what, kind, 3, a, kernel, o->stride, o->padding, o->dilation, o->ceil_mode, o->no_count_include_pad, o->divisor_override);
+}
+
+samba_value samba_max_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options) { return windows1("max_pool1d", MAXIMUM, a, kernel, options); }
 
 samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
 {
-    return pool2d(SAMBA_OP_max_pool2d, a, kernel, options);
+    return windows2("max_pool2d", MAXIMUM, a, kernel, options);
 }
+
+samba_value samba_max_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
+{
+    return windows3("max_pool3d", MAXIMUM, a, kernel, options);
+}
+
+samba_value samba_max_pool1d_indices(samba_value a, int64_t kernel, const samba_pool1d_options *options)
+{
+    return windows1("max_pool1d", PLACES, a, kernel, options);
+}
+
+samba_value samba_max_pool2d_indices(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
+{
+    return windows2("max_pool2d", PLACES, a, kernel, options);
+}
+
+samba_value samba_max_pool3d_indices(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
+{
+    return windows3("max_pool3d", PLACES, a, kernel, options);
+}
+
+samba_value samba_avg_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options) { return windows1("avg_pool1d", AVERAGE, a, kernel, options); }
 
 samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
 {
-    return pool2d(SAMBA_OP_avg_pool2d, a, kernel, options);
+    return windows2("avg_pool2d", AVERAGE, a, kernel, options);
+}
+
+samba_value samba_avg_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
+{
+    return windows3("avg_pool3d", AVERAGE, a, kernel, options);
+}
+
+/* ---- adaptive: windows by the size of the result ---- */
+
+/* Sizes that divide are plain windows side by side; one window of all is a mean. */
+static samba_value adaptive(const char *what, pooling kind, int spatial, samba_value a, const int64_t *output_size)
+{
+    layout l = {.what = what, .kind = kind, .spatial = spatial, .adaptive = true};
+    samba_graph *graph;
+    if (!samba_trace_enter(what, 1, &a, &graph))
+        return samba_trace_none(graph);
+    if (kind == AVERAGE && !samba_trace_need_floating(a, what))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(a);
+    bool divides = x.rank >= spatial, single = true, fits = output_size != NULL;
+    const int64_t *size = x.shape + (x.rank >= spatial ? x.rank - spatial : 0);
+    for (int i = 0; fits && i < spatial; i++) {
+        l.kernel[i] = output_size[i] == -1 && x.rank >= spatial ? size[i] : output_size[i];
+        fits = l.kernel[i] >= 0;
+        divides = divides && l.kernel[i] > 0 && size[i] > 0 && size[i] % l.kernel[i] == 0;
+        single = single && l.kernel[i] == 1;
+    }
+    if (!fits) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
+                            (long long)(output_size ? output_size[0] : 0), output_size ? " first" : " for NULL");
+        return samba_trace_none(graph);
+    }
+    if (divides && single && kind == AVERAGE && (x.rank == spatial + 1 || x.rank == spatial + 2))
+        return samba_mean(a, spatial, (int[]){-1, -2, -3}, true);
+    for (int i = 0; divides && i < spatial; i++) {
+        l.kernel[i] = l.stride[i] = size[i] / l.kernel[i];
+        l.dilation[i] = 1;
+        l.adaptive = false;
+    }
+    return run(&l, a);
+}
+
+samba_value samba_adaptive_avg_pool1d(samba_value a, int64_t output_size) { return adaptive("adaptive_avg_pool1d", AVERAGE, 1, a, &output_size); }
+samba_value samba_adaptive_avg_pool2d(samba_value a, const int64_t output_size[2]) { return adaptive("adaptive_avg_pool2d", AVERAGE, 2, a, output_size); }
+samba_value samba_adaptive_avg_pool3d(samba_value a, const int64_t output_size[3]) { return adaptive("adaptive_avg_pool3d", AVERAGE, 3, a, output_size); }
+samba_value samba_adaptive_max_pool1d(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", MAXIMUM, 1, a, &output_size); }
+samba_value samba_adaptive_max_pool2d(samba_value a, const int64_t output_size[2]) { return adaptive("adaptive_max_pool2d", MAXIMUM, 2, a, output_size); }
+samba_value samba_adaptive_max_pool3d(samba_value a, const int64_t output_size[3]) { return adaptive("adaptive_max_pool3d", MAXIMUM, 3, a, output_size); }
+samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", PLACES, 1, a, &output_size); }
+
+samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2])
+{
+    return adaptive("adaptive_max_pool2d", PLACES, 2, a, output_size);
+}
+
+samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t output_size[3])
+{
+    return adaptive("adaptive_max_pool3d", PLACES, 3, a, output_size);
+}
+
+/* ---- lp: a root of sums of powers, through the average as PyTorch has it ---- */
+
+static samba_value lp(const char *what, int spatial, samba_value a, double norm_type, const int64_t *kernel, const int64_t *stride, bool ceil_mode)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter(what, 1, &a, &graph) || !samba_trace_need_floating(a, what))
+        return samba_trace_none(graph);
+    if (!(norm_type > 0 || norm_type < 0)) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "norm_type must be a number other than 0, given %g", norm_type);
+        return samba_trace_none(graph);
+    }
+    samba_dtype dtype = samba_value_dtype(a);
+    double places = 1;
+    for (int i = 0; kernel && i < spatial; i++)
+        places *= (double)kernel[i];
+    samba_value x = samba_trace_value(graph, samba_emit_cast(graph, a.index, dtype == SAMBA_FLOAT64 ? dtype : SAMBA_FLOAT32));
+    samba_value mean = windows(what, AVERAGE, spatial, samba_pow_scalar(x, norm_type), kernel, stride, NULL, NULL, ceil_mode, false, 0);
+    samba_value sum = samba_mul_scalar(samba_mul(samba_sign(mean), samba_relu(samba_abs(mean))), places);
+    return samba_cast(samba_pow_scalar(sum, 1.0 / norm_type), dtype);
+}
+
+samba_value samba_lp_pool1d(samba_value a, double norm_type, int64_t kernel, int64_t stride, bool ceil_mode)
+{
+    return lp("lp_pool1d", 1, a, norm_type, &kernel, &stride, ceil_mode);
+}
+
+samba_value samba_lp_pool2d(samba_value a, double norm_type, const int64_t kernel[2], const int64_t *stride, bool ceil_mode)
+{
+    return lp("lp_pool2d", 2, a, norm_type, kernel, stride, ceil_mode);
+}
+
+samba_value samba_lp_pool3d(samba_value a, double norm_type, const int64_t kernel[3], const int64_t *stride, bool ceil_mode)
+{
+    return lp("lp_pool3d", 3, a, norm_type, kernel, stride, ceil_mode);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on SambaTensors outside tracing: every function that has a rule gives torch's values and gradients, through the library's kernels."""
 import gc
+import itertools
 import math
 import resource
 import threading
@@ -78,9 +79,11 @@ CASES = {
     "softmax": [((X, 1), {})],
     "log_softmax": [((X, 0), {})],
     "scaled_dot_product_attention": [((_n(2, 2, 4, 8), _n(2, 2, 4, 8), _n(2, 2, 4, 8)), {"is_causal": True})],
-    "max_pool2d": [((_n(2, 3, 6, 6), 2), {})],
-    "avg_pool2d": [((_n(2, 3, 6, 6), 3, 2, 1), {})],
-    "adaptive_avg_pool2d": [((_n(2, 3, 6, 6), (3, 2)), {})],
+    **{
+        f"{name}{d}d{also}": [((_n(2, 3, *[6, 7, 5][:d]), 2), {}), ((_n(3, *[6, 7, 5][:d]), 3, 2, 1), {"ceil_mode": True})]
+        for name, d, also in itertools.product(("max_pool", "avg_pool"), (1, 2, 3), ("", "_with_indices"))
+    },
+    **{f"lp_pool{d}d": [((_p(2, 3, *[6, 7, 5][:d]), 2.0, 2), {})] for d in (1, 2, 3)},
     "batch_norm": [((_n(5, 3, 2), None, None, _n(3), _n(3)), {"training": True}), ((_n(5, 3), *STATISTICS[:2], _n(3), _n(3)), {})],
     "cross_entropy": [((_n(5, 4), _i(4, 5)), {}), ((_n(5, 4), _i(4, 5)), {"label_smoothing": 0.1, "reduction": "sum"})],
     "mse_loss": [((X, Y), {})],
@@ -97,7 +100,8 @@ CASES = {
     "repeat_interleave": [((X, 2), {"dim": 0})],
     "_to_copy": [((X,), {"dtype": torch.float64})],
     **{name: [((_p(3, 4),), {})] for name in ("log1p", "log2", "log10")},
-    **{name: [((_i(9, 3, 4) - 4, _i(5, 3, 4) + 1), {})] for name in ("floor_divide", "__floordiv__", "__rfloordiv__")},
+    **{name: [((_i(9, 3, 4) - 4, _i(5, 3, 4) + 1), {})] for name in ("floor_divide", "__floordiv__")},
+    "__rfloordiv__": [((_i(5, 3, 4) + 1, _i(9, 3, 4) - 4), {})],
     "logit": [((torch.rand(3, 4) * 0.9 + 0.05,), {}), ((torch.rand(3, 4),), {"eps": 0.2})],
     "addcmul": [((X, Y, _n(4)), {"value": 0.5})],
     "addcdiv": [((X, Y, _p(4)), {"value": 0.5})],
@@ -132,8 +136,13 @@ CASES = {
     "group_norm": [((_n(2, 6, 5), 3, _n(6), _n(6)), {})],
     "local_response_norm": [((_n(2, 4, 5), 3), {})],
     "_weight_norm": [((X, _p(3, 1), 0), {})],
-    "adaptive_avg_pool3d": [((_n(2, 2, 4, 5, 4), (2, 3, 1)), {})],
-    "adaptive_max_pool2d": [((_n(2, 3, 6, 6), (3, 2)), {})],
+    **{
+        f"adaptive_{kind}_pool{d}d{also}": [((_n(2, 3, *[6, 7, 5][:d]), [4, 3, 1][:d]), {}), ((_n(3, *[6, 6, 6][:d]), 1), {})]
+        for kind, d, also in itertools.product(("max", "avg"), (1, 2, 3), ("", "_with_indices"))
+    },
+    "fold": [((_n(2, 12, 9), (4, 5), (2, 3)), {"stride": (1, 2), "padding": (0, 1)})],
+    "unfold": [((_n(2, 3, 6, 5), (2, 3)), {"stride": 2, "padding": 1})],
+    "conv_transpose3d": [((_n(2, 4, 3, 4, 2), _n(4, 3, 3, 2, 3), _n(6)), {"stride": 2, "output_padding": 1, "groups": 2})],
     "interpolate": [((_n(2, 3, 4, 5),), {"scale_factor": 2.0, "mode": "bilinear"}), ((_n(2, 3, 4, 5),), {"size": (8, 10)})],
     "lstm_cell": [((_n(3, 5), (_n(3, 4), _n(3, 4)), *LSTM[2]), {})],
     "gru_cell": [((_n(3, 5), _n(3, 4), *GRU[2]), {})],

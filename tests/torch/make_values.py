@@ -52,7 +52,7 @@ def case(group, op, name, attrs, inputs, function, smooth=True):
 
 
 def conv(name, x, w, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
-    attrs = "{.conv2d = {.stride = %s, .padding = %s, .dilation = %s, .groups = %d}}" % (
+    attrs = "{.conv = {.stride = %s, .padding = %s, .dilation = %s, .groups = %d}}" % (
         dims(stride), dims(padding), dims(dilation), groups)
     case("conv", "conv2d", name, attrs, [Input(x, 1), Input(w, 2)],
          lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, groups))

@@ -295,6 +295,47 @@ static inline void convolution(random_case *t)
     finish(t, y);
 }
 
+/* Three dims of space; transposed ones too, and those of one. */
+static inline void volumes(random_case *t)
+{
+    int64_t groups = chance(t, 70) ? 1 : 2, in = between(t, 1, 4), out = between(t, 1, 5), size[3], kernel[3], images = chance(t, 3) ? 0 : between(t, 1, 3);
+    bool back = chance(t, 35);
+    samba_conv3d_options o = {.groups = groups};
+    samba_conv_transpose3d_options b = {.groups = groups};
+    for (int i = 0; i < 3; i++) {
+        kernel[i] = between(t, 1, chance(t, 70) ? 3 : 5);
+        b.stride[i] = o.stride[i] = chance(t, 60) ? 1 : between(t, 2, 3);
+        o.padding[i] = below(t, 3);
+        b.padding[i] = below(t, kernel[i]);
+        b.dilation[i] = o.dilation[i] = chance(t, 75) ? 1 : between(t, 2, 3);
+        b.output_padding[i] = b.stride[i] > 1 && chance(t, 50) ? 1 : 0;
+        int64_t least = back ? 2 * b.padding[i] : o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
+        size[i] = (least < 1 ? 1 : least) + below(t, i == 2 && chance(t, 20) ? 40 : 8);
+    }
+    samba_value x = leaf(t, 5, (int64_t[]){images, groups * in, size[0], size[1], size[2]}), none = {NULL, 0};
+    if (back)
+        finish(t, samba_functional_conv_transpose3d(x, leaf(t, 5, (int64_t[]){groups * in, out, kernel[0], kernel[1], kernel[2]}),
+                                                    chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &b));
+    else
+        finish(t, samba_functional_conv3d(x, leaf(t, 5, (int64_t[]){groups * out, in, kernel[0], kernel[1], kernel[2]}),
+                                          chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &o));
+}
+
+static inline void windows_of_images(random_case *t) /* unfold, and fold again */
+{
+    int64_t images = between(t, 1, 3), channels = between(t, 1, 3), kernel[2], image[2];
+    samba_unfold_options o = {{0}, {0}, {0}};
+    for (int i = 0; i < 2; i++) {
+        kernel[i] = between(t, 1, 3);
+        o.dilation[i] = between(t, 1, 2);
+        o.padding[i] = below(t, 3);
+        o.stride[i] = between(t, 1, 3);
+        image[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 9);
+    }
+    samba_value columns = samba_unfold(leaf(t, 4, (int64_t[]){images, channels, image[0], image[1]}), kernel, &o);
+    finish(t, chance(t, 50) ? columns : samba_fold(samba_mul_scalar(columns, 2), image, kernel, &o));
+}
+
 /* ---- families: tile programs ---- */
 static inline void maps(random_case *t) /* several leaves, several users, views between */
 {
@@ -421,6 +462,41 @@ static inline void integers(random_case *t)
 }
 
 /* ---- families: kernels ---- */
+/* Three dims of space, adaptive windows, divisors. */
+static inline void pooled_volumes(random_case *t)
+{
+    int spatial = (int)between(t, 1, 3);
+    bool average = chance(t, 50);
+    int64_t shape[5] = {between(t, 1, 3), between(t, 1, 5)}, kernel[3] = {1, 1, 1}, *hw = shape + 2;
+    samba_pool3d_options o = {.ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
+    bool adaptive = chance(t, 40);
+    for (int i = 0; i < spatial; i++) {
+        kernel[i] = between(t, 1, 4);
+        o.stride[i] = below(t, 4);
+        o.padding[i] = below(t, kernel[i] / 2 + 1);
+        o.dilation[i] = average || chance(t, 75) ? 1 : 2;
+        hw[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 12);
+        kernel[i] = adaptive ? between(t, 1, hw[i] + 1) : kernel[i];
+    }
+    samba_value x = leaf(t, 2 + spatial, shape);
+    t->exact = !average;
+    samba_pool1d_options one = {o.stride[0], o.padding[0], o.dilation[0], o.ceil_mode, o.no_count_include_pad};
+    samba_pool2d_options two = {{o.stride[0], o.stride[1]}, {o.padding[0], o.padding[1]}, {o.dilation[0], o.dilation[1]}, o.ceil_mode, o.no_count_include_pad,
+                                o.divisor_override};
+    samba_value y = spatial == 1 ? (adaptive ? (average ? samba_adaptive_avg_pool1d(x, kernel[0]) : samba_adaptive_max_pool1d(x, kernel[0]))
+                                             : (average ? samba_avg_pool1d(x, kernel[0], &one) : samba_max_pool1d(x, kernel[0], &one)))
+                  : spatial == 2 ? (adaptive ? (average ? samba_adaptive_avg_pool2d(x, kernel) : samba_adaptive_max_pool2d(x, kernel))
+                                             : (average ? samba_avg_pool2d(x, kernel, &two) : samba_max_pool2d(x, kernel, &two)))
+                                 : (adaptive ? (average ? samba_adaptive_avg_pool3d(x, kernel) : samba_adaptive_max_pool3d(x, kernel))
+                                             : (average ? samba_avg_pool3d(x, kernel, &o) : samba_max_pool3d(x, kernel, &o)));
+    if (!average && chance(t, 50)) /* where they were found, too */
+        y = samba_add(y, samba_cast(spatial == 1   ? (adaptive ? samba_adaptive_max_pool1d_indices(x, kernel[0]) : samba_max_pool1d_indices(x, kernel[0], &one))
+                                    : spatial == 2 ? (adaptive ? samba_adaptive_max_pool2d_indices(x, kernel) : samba_max_pool2d_indices(x, kernel, &two))
+                                                   : (adaptive ? samba_adaptive_max_pool3d_indices(x, kernel) : samba_max_pool3d_indices(x, kernel, &o)),
+                                    t->dtype));
+    finish(t, y);
+}
+
 static inline void pools(random_case *t)
 {
     int64_t hw[2], kernel[2];
@@ -464,8 +540,8 @@ typedef struct random_family {
 static const random_family random_families[] = {
     {"linear", linear, 12},   {"batched", batched, 12},      {"vectors", vectors, 4}, {"attention", attention, 4},
     {"attention_kernel", attention_kernel, 8},
-    {"convolution", convolution, 16}, {"maps", maps, 10},    {"moves", moves, 8},     {"reductions", reductions, 8},
-    {"rows", rows, 10},       {"integers", integers, 3},     {"pools", pools, 6},     {"embeddings", embeddings, 4},
+    {"convolution", convolution, 16}, {"volumes", volumes, 8}, {"windows", windows_of_images, 2}, {"maps", maps, 10},    {"moves", moves, 8},     {"reductions", reductions, 8},
+    {"rows", rows, 10},       {"integers", integers, 3},     {"pools", pools, 6}, {"pooled volumes", pooled_volumes, 5},     {"embeddings", embeddings, 4},
     {"dropouts", dropouts, 3},
 };
 

@@ -173,16 +173,16 @@ static void conv(samba_graph *g, const conv_options *o)
     samba_output(g, "y", y);
     lose(g, samba_mul(y, y));
 }
-static void conv_plain(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false}}); }
-static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false}}); }
-static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true}}); }
-static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false}}); }
-static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false}}); }
+static void conv_plain(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false}}); }
+static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false}}); }
+static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false}}); }
+static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false}}); }
+static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false}}); }
 static void conv_transposed(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value w = param(g, "w", SAMBA_FLOAT32, 4, SHAPE(4, 3, 3, 2)), b = param(g, "b", SAMBA_FLOAT32, 1, SHAPE(6));
-    samba_conv_transpose2d_options options = {{2, 3}, {1, 0}, {1, 2}, {1, 1}, 2};
+    samba_conv_transpose2d_options options = {{2, 3}, {1, 0}, {1, 2}, {1, 1}, 2, false};
     samba_value y = samba_functional_conv_transpose2d(samba_relu(samba_conv2d(in(g, "x"), "c", 4, SHAPE(1, 1), NULL)), w, b, &options);
     samba_output(g, "y", y);
     y = samba_functional_conv_transpose2d(y, param(g, "v", SAMBA_FLOAT32, 4, SHAPE(6, 2, 1, 1)), (samba_value){NULL, 0}, NULL);
@@ -193,10 +193,10 @@ static void pools(samba_graph *g, const void *o)
     (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(11)));
     samba_value a = samba_max_pool2d(x, SHAPE(2, 2), NULL);
-    samba_value b = samba_max_pool2d(x, SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 2}, true, false});
+    samba_value b = samba_max_pool2d(x, SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 2}, true, false, 0});
     samba_output(g, "d", samba_max_pool2d(x, SHAPE(2, 2), &(samba_pool2d_options){.ceil_mode = true}));
     samba_output(g, "e", samba_avg_pool2d(x, SHAPE(2, 2), &(samba_pool2d_options){.ceil_mode = true}));
-    samba_value c = samba_avg_pool2d(x, SHAPE(3, 2), &(samba_pool2d_options){{2, 2}, {1, 1}, {0, 0}, true, true});
+    samba_value c = samba_avg_pool2d(x, SHAPE(3, 2), &(samba_pool2d_options){{2, 2}, {1, 1}, {0, 0}, true, true, 0});
     samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c);
     samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);
     samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
@@ -215,7 +215,7 @@ static void relu_pool(samba_graph *g, const void *o) /* masks and bias gradients
     samba_conv2d_options pad = {.padding = {1, 1}};
     samba_value a = samba_relu(samba_conv2d(in(g, "x"), "a", 5, SHAPE(3, 3), &pad));
     samba_value b = samba_max_pool2d(samba_relu(samba_conv2d(a, "b", 4, SHAPE(2, 2), NULL)), SHAPE(2, 2), NULL);
-    samba_value c = samba_max_pool2d(samba_relu(samba_conv2d(a, "c", 3, SHAPE(1, 1), NULL)), SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 1}, false, false});
+    samba_value c = samba_max_pool2d(samba_relu(samba_conv2d(a, "c", 3, SHAPE(1, 1), NULL)), SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 1}, false, false, 0});
     samba_value d = samba_avg_pool2d(samba_conv2d(b, "d", 3, SHAPE(1, 1), NULL), SHAPE(2, 2), NULL);
     samba_loss(g, "loss", samba_add(samba_sum(samba_mul(c, c), 0, NULL, false), samba_sum(samba_mul(d, d), 0, NULL, false)));
 }

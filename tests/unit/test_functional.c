@@ -94,7 +94,7 @@ static void transposed_convolutions(void **state)
 {
     (void)state;
     samba_graph *g = graph_with_input(SAMBA_FLOAT32, 3, SHAPE(4, 6, 8));
-    samba_conv_transpose2d_options o = {{2, 3}, {1, 2}, {1, 0}, {1, 2}, 2};
+    samba_conv_transpose2d_options o = {{2, 3}, {1, 2}, {1, 0}, {1, 2}, 2, false};
     samba_value y = samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(4, 3, 3, 2), zeros),
                                                       parameter(g, "b", 1, SHAPE(6), zeros), &o);
     const int64_t expected[3] = {6, 5 * 2 - 2 + 2 + 1 + 1, 7 * 3 - 4 + 2 + 1};

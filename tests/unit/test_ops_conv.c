@@ -22,7 +22,7 @@ static samba_attrs conv_attrs(int64_t stride, int64_t padding, int64_t dilation,
 {
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
-    attrs.conv2d = (samba_attrs_conv2d){two(stride, stride), two(padding, padding), two(dilation, dilation), groups, {0}, 0};
+    attrs.conv = (samba_attrs_conv){two(stride, stride), two(padding, padding), two(dilation, dilation), groups, {0}, 0};
     return attrs;
 }
 
@@ -31,7 +31,7 @@ static samba_attrs pool_attrs(int64_t kernel, int64_t stride, int64_t padding, i
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.pool2d = (samba_attrs_pool2d){
-        two(kernel, kernel), two(stride, stride), two(padding, padding), two(dilation, dilation), ceil_mode, 1, {0}, 0};
+        two(kernel, kernel), two(stride, stride), two(padding, padding), two(dilation, dilation), ceil_mode, 1, {0}, 0, 0, 0};
     return attrs;
 }
 
@@ -57,9 +57,9 @@ static void random_shapes(void **state)
 
         /* the transposed convolution from a y to an x: any size between those that give this y */
         operand transposed[2] = {conv[1], RANDOM(conv[0].shape[0], conv[1].shape[0], 0, 0)};
-        attrs.conv2d.shape = (samba_dims){4, {conv[0].shape[0], conv[0].shape[1], size, size + 1}};
+        attrs.conv.shape = (samba_dims){4, {conv[0].shape[0], conv[0].shape[1], size, size + 1}};
         for (int axis = 0; axis < 2; axis++)
-            transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / attrs.conv2d.stride.at[axis] + 1;
+            transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / attrs.conv.stride.at[axis] + 1;
         gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed + (uint64_t)round);
 
         attrs = pool_attrs(kernel + 1, pick(&random, 1, 3), pick(&random, 0, (kernel + 1) / 2), 1, pick(&random, 0, 1) == 1);
@@ -154,13 +154,13 @@ static void what_conv_refuses(void **state)
     (void)state;
     operand x = RANDOM(1, 4, 5, 5), w = RANDOM(6, 4, 3, 3), half = w, whole = x, plane = RANDOM(4, 5, 5);
     half.dtype = SAMBA_FLOAT16;
-    whole.dtype = SAMBA_INT64;
+    whole.dtype = SAMBA_BOOL;
     samba_attrs plain = conv_attrs(1, 0, 1, 1), short_list = plain, shaped = plain;
-    short_list.conv2d.stride.count = 1;
-    shaped.conv2d.shape = (samba_dims){4, {1, 4, 5, 5}};
+    short_list.conv.stride.count = 1;
+    shaped.conv.shape = (samba_dims){4, {1, 4, 5, 5}};
     const refusal refusals[] = {
         {SAMBA_OP_conv2d, plain, 2, {x, half}, SAMBA_ERROR_DTYPE, "float16"},
-        {SAMBA_OP_conv2d, plain, 2, {whole, whole}, SAMBA_ERROR_DTYPE, "int64"},
+        {SAMBA_OP_conv2d, plain, 2, {whole, whole}, SAMBA_ERROR_DTYPE, "bool"},
         {SAMBA_OP_conv2d, plain, 2, {plane, w}, SAMBA_ERROR_SHAPE, "(4, 5, 5)"},
         {SAMBA_OP_conv2d, plain, 2, {x, RANDOM(6, 3, 3, 3)}, SAMBA_ERROR_SHAPE, "(O, 4, KH, KW), given (6, 3, 3, 3)"},
         {SAMBA_OP_conv2d, conv_attrs(1, 0, 1, 3), 2, {x, w}, SAMBA_ERROR_SHAPE, "groups 3"},
@@ -185,11 +185,11 @@ static void what_pool_refuses(void **state)
 {
     (void)state;
     operand x = RANDOM(1, 4, 5, 5), whole = x;
-    whole.dtype = SAMBA_INT32;
+    whole.dtype = SAMBA_BOOL;
     samba_attrs shaped = pool_attrs(2, 2, 0, 1, false);
     shaped.pool2d.shape = (samba_dims){4, {1, 4, 5, 5}};
     const refusal refusals[] = {
-        {SAMBA_OP_max_pool2d, pool_attrs(2, 2, 0, 1, false), 1, {whole}, SAMBA_ERROR_DTYPE, "int32"},
+        {SAMBA_OP_max_pool2d, pool_attrs(2, 2, 0, 1, false), 1, {whole}, SAMBA_ERROR_DTYPE, "bool"},
         {SAMBA_OP_max_pool2d, pool_attrs(2, 2, 0, 1, false), 1, {RANDOM(4, 4)}, SAMBA_ERROR_SHAPE, "(4, 4)"},
         {SAMBA_OP_max_pool2d, pool_attrs(0, 2, 0, 1, false), 1, {x}, SAMBA_ERROR_ARGUMENT, "kernel"},
         {SAMBA_OP_max_pool2d, pool_attrs(2, 0, 0, 1, false), 1, {x}, SAMBA_ERROR_ARGUMENT, "stride"},

@@ -460,7 +460,7 @@ static void window_limit(samba_plan *p) { p->stages[0].contract.b.windows[0].lim
 static void window_dilation(samba_plan *p) { p->stages[0].contract.b.windows[0].dilation = 0; }
 static void window_base(samba_plan *p) { p->stages[0].contract.b.windows[0].base = INT64_MIN; }
 static void window_step(samba_plan *p) { p->stages[0].contract.b.windows[0].own[0] = INT64_MIN; }
-static void window_count(samba_plan *p) { p->stages[0].contract.b.window_count = 3; }
+static void window_count(samba_plan *p) { p->stages[0].contract.b.window_count = 4; }
 static void whole_rows(samba_plan *p)
 {
     p->stages[0].program.instructions[1].op = SAMBA_TILE_sum, p->stages[0].program.registers[1].extent = SAMBA_ROW;
@@ -470,6 +470,18 @@ static void pool_size(samba_plan *p) { p->stages[1].pool.h++; }
 static void pool_stride(samba_plan *p) { p->stages[1].pool.stride[1] = 0; }
 static void pool_kernel(samba_plan *p) { p->stages[1].pool.kernel[0] = INT64_MAX; }
 static void pool_padding(samba_plan *p) { p->stages[1].pool.padding[0] = -1; }
+static void pool_share(samba_plan *p)
+{
+    p->stages[1].pool.adaptive = 1;
+    p->stages[1].pool.h = 0;
+}
+static void pool_divisor(samba_plan *p) { p->stages[1].pool.divisor = 3; }
+static void pool_indices(samba_plan *p) { p->stages[1].pool.indices = 1; }
+static void pool_bool(samba_plan *p)
+{
+    for (int i = 0; i < 2; i++)
+        p->stages[1].operands[i].dtype = SAMBA_BOOL;
+}
 static void pool_dtype(samba_plan *p) { p->stages[1].operands[1].dtype = SAMBA_FLOAT16; }
 static void wide_rows(samba_plan *p) { p->stages[6].domain[0] = 0, p->stages[6].domain[1] = (int64_t)1 << 45; }
 static void wrong_dim(samba_plan *p) { p->stages[7].program.instructions[2].immediate = 2; }
@@ -517,13 +529,17 @@ static const struct {
                    {window_dilation, "factor b, window 0"},
                    {window_base, "factor b, window 0"},
                    {window_step, "factor b, window 0"},
-                   {window_count, "3 windows"},
+                   {window_count, "4 windows"},
                    {whole_rows, "needs whole rows"},
                    {pool_operands, "2 operands and not 3"},
                    {pool_size, "84 elements at 0"},
                    {pool_stride, "of the pool"},
                    {pool_kernel, "of the pool"},
                    {pool_padding, "of the pool"},
+                   {pool_share, "of the pool"},
+                   {pool_divisor, "of the pool"}, /* a maximum has none */
+                   {pool_indices, "not int64"},
+                   {pool_bool, "pool of bool"},
                    {pool_dtype, "several dtypes"},
                    {wide_rows, "need too much memory"},
                    {wrong_dim, "no such dim"},

@@ -579,7 +579,7 @@ static const struct {
     [47] = {SAMBA_ERROR_ARGUMENT, "size: dim 5 is out of range"},
     [48] = {SAMBA_ERROR_ARGUMENT, "size: a value of rank 0 has no dims"},
     [49] = {SAMBA_ERROR_DTYPE, "where: "},
-    [50] = {SAMBA_ERROR_ARGUMENT, "max_pool2d: a kernel of two sizes is needed"},
+    [50] = {SAMBA_ERROR_ARGUMENT, "max_pool2d: a kernel of 2 sizes is needed"},
     [51] = {SAMBA_ERROR_DTYPE, "embedding at e: "},
     [52] = {SAMBA_ERROR_ARGUMENT, "is no dtype"},
     [53] = {SAMBA_ERROR_ARGUMENT, "constant: -1 is no dtype"},

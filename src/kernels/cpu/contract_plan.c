@@ -74,8 +74,8 @@ static void fold_windows(const samba_contract *contract, samba_factor *factor, i
             factor->inner[i] += window.inner[i] * window.stride;
         }
         factor->window_count--;
-        if (w == 0)
-            factor->windows[0] = factor->windows[1];
+        for (int i = w; i < factor->window_count; i++)
+            factor->windows[i] = factor->windows[i + 1];
     }
 }
 

@@ -223,6 +223,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .random = SAMBA_ISA_NAME(samba_random),
     .pool_f32 = SAMBA_ISA_NAME(samba_pool_f32),
     .pool_f64 = SAMBA_ISA_NAME(samba_pool_f64),
+    .pool_i64 = SAMBA_ISA_NAME(samba_pool_i64),
     .block_f32 = SAMBA_ISA_NAME(samba_block_f32),
     .block_f64 = SAMBA_ISA_NAME(samba_block_f64),
     .transpose4 = SAMBA_ISA_NAME(samba_transpose4),

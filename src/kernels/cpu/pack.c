@@ -293,10 +293,9 @@ static void copy_piece(const samba_source *source, const plane_piece *piece, con
 }
 
 /* Nothing but rows of float32 copied, the common case: what lies above, below and beside them is cleared on the way. */
-static void copy_image(const samba_source *source, const plane_piece *piece, const char *memory, int64_t low, char *d)
+static void copy_image(const samba_window *window, const samba_plane_window *rows, const plane_piece *piece, const char *memory, int64_t low,
+                       char *d)
 {
-    const samba_window *window = &source->factor.windows[0];
-    const samba_plane_window *rows = &source->plane_windows[0];
     int64_t pitch = rows->pitch * 4, before = piece->to * 4, bytes = piece->count * 4, after = pitch - before - bytes;
     int64_t top = low < 0 ? (-low < rows->length ? -low : rows->length) : 0;
     int64_t bottom = window->limit - low < rows->length ? window->limit - low : rows->length;
@@ -315,42 +314,81 @@ static void copy_image(const samba_source *source, const plane_piece *piece, con
     memset(d - pitch + bytes, 0, (size_t)(after + (rows->length - bottom) * pitch));
 }
 
-/* The rows and columns of one image, over zeros. */
+/* The image's place for coordinate x, or -1 where there is none. */
+static int64_t pixel_of(const samba_window *window, int64_t x)
+{
+    int64_t y = window->dilation > 1 ? x / window->dilation : x;
+    return x >= 0 && y < window->limit && y * window->dilation == x ? y : -1;
+}
+
+/* The piece of each row that window w sees, over zeros. */
+static void fill_rows(const samba_source *source, int w, const plane_piece *piece, const char *memory, const int64_t *low, char *d)
+{
+    const samba_window *window = &source->factor.windows[w];
+    const samba_plane_window *rows = &source->plane_windows[w];
+    for (int64_t i = 0; i < rows->length; i++) {
+        int64_t y = pixel_of(window, low[w] + i), place = rows->phases > 1 ? window_position(rows, i) : i * rows->pitch;
+        if (y >= 0)
+            copy_piece(source, piece, memory + y * window->stride * source->memory_size, d + place * source->element_size);
+    }
+}
+
+/* The same of three windows: rows of the images that the first sees. */
+static void fill_images(const samba_source *source, const plane_piece *piece, const char *memory, const int64_t *low, char *d)
+{
+    const samba_window *window = &source->factor.windows[0];
+    const samba_plane_window *images = &source->plane_windows[0];
+    for (int64_t i = 0; i < images->length; i++) {
+        int64_t y = pixel_of(window, low[0] + i);
+        if (y >= 0)
+            fill_rows(source, 1, piece, memory + y * window->stride * source->memory_size, low,
+                      d + window_position(images, i) * source->element_size);
+    }
+}
+
+/* The rows and columns of one image, or of all images along a third window. */
 static void fill_image(const samba_source *source, const char *memory, const int64_t *low, char *d)
 {
     const samba_factor *factor = &source->factor;
-    int last = factor->window_count - 1;
-    const samba_plane_window *columns = &source->plane_windows[last], *rows = &source->plane_windows[0];
-    const samba_window *window = &factor->windows[0];
-    if (last == 1 && factor->dtype == SAMBA_FLOAT32 && window->dilation == 1 && rows->phases == 1 && columns->filled == 1) {
+    int last = factor->window_count - 1, first = last > 0 ? last - 1 : 0; /* windows of columns and rows */
+    const samba_plane_window *columns = &source->plane_windows[last], *rows = &source->plane_windows[first];
+    const samba_window *window = &factor->windows[first];
+    bool plain = last > 0 && factor->dtype == SAMBA_FLOAT32 && window->dilation == 1 && rows->phases == 1 && columns->filled == 1;
+    if (plain && (last == 1 || source->plane_windows[0].phases == 1)) {
         plane_piece piece = find_piece(&factor->windows[last], columns, low[last], 0);
-        if (piece.count > 0 && piece.from_step == 1 && piece.to_step == 1) {
-            copy_image(source, &piece, memory, low[0], d);
+        bool copied = piece.count > 0 && piece.from_step == 1 && piece.to_step == 1;
+        if (copied && last == 1) {
+            copy_image(window, rows, &piece, memory, low[0], d);
             return;
         }
+        const samba_plane_window *images = &source->plane_windows[0];
+        for (int64_t i = 0; copied && i < images->length; i++, d += images->pitch * 4) {
+            int64_t y = pixel_of(&factor->windows[0], low[0] + i);
+            if (y >= 0)
+                copy_image(window, rows, &piece, memory + y * factor->windows[0].stride * 4, low[1], d);
+            else
+                memset(d, 0, (size_t)(images->pitch * 4));
+        }
+        if (copied)
+            return;
     }
     memset(d, 0, (size_t)(source->image_size * source->element_size));
     for (int64_t phase = 0; phase < columns->filled; phase++) {
         plane_piece piece = find_piece(&factor->windows[last], columns, low[last], phase);
-        if (piece.count == 0)
-            continue;
-        if (last == 0) {
+        if (piece.count > 0 && last == 0)
             copy_piece(source, &piece, memory, d);
-            continue;
-        }
-        for (int64_t i = 0; i < rows->length; i++) {
-            int64_t x = low[0] + i, y = window->dilation > 1 ? x / window->dilation : x;
-            int64_t place = rows->phases > 1 ? window_position(rows, i) : i * rows->pitch;
-            if (x >= 0 && y < window->limit && y * window->dilation == x)
-                copy_piece(source, &piece, memory + y * window->stride * source->memory_size, d + place * source->element_size);
-        }
+        else if (piece.count > 0 && last == 1)
+            fill_rows(source, 0, &piece, memory, low, d);
+        else if (piece.count > 0)
+            fill_images(source, &piece, memory, low, d);
     }
 }
 
 static void fill_plane(const samba_source *source, const char *memory, const int64_t *low, const int64_t *counts, char *plane)
 {
-    int64_t index[2 * SAMBA_CONTRACT_RANK] = {0}, start[2] = {low[0], low[1]};
+    int64_t index[2 * SAMBA_CONTRACT_RANK] = {0}, start[SAMBA_CONTRACT_WINDOWS];
     int j, last = source->factor.window_count - 1;
+    memcpy(start, low, sizeof start);
     do {
         const char *from = memory;
         char *to = plane;
@@ -370,7 +408,7 @@ const char *samba_source_at(const samba_source *source, int64_t batch_offset, co
                             char *plane)
 {
     const samba_factor *factor = &source->factor;
-    int64_t offset = batch_offset, low[2] = {0}, counts[2 * SAMBA_CONTRACT_RANK], origin = 0;
+    int64_t offset = batch_offset, low[SAMBA_CONTRACT_WINDOWS] = {0}, counts[2 * SAMBA_CONTRACT_RANK], origin = 0;
     const char *memory;
     for (int i = 0; i <= source->own.cut; i++)
         offset += factor->own[i] * own->index[i];

@@ -68,7 +68,7 @@ typedef struct samba_source {
     bool sort_own, unrolled;
     int plane_rank;
     samba_plane_dim plane_dims[2 * SAMBA_CONTRACT_RANK];
-    samba_plane_window plane_windows[2];
+    samba_plane_window plane_windows[SAMBA_CONTRACT_WINDOWS];
     int64_t image_size, plane_bytes; /* elements of windows alone; bytes of all, 0: no plane */
 } samba_source;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling of one plane of float or double (pool_plane.h). Compiled once for each ISA. */
+ * Pooling of one plane of float, double or int64_t (pool_plane.h). Compiled once for each ISA. */
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/pool.h"
@@ -15,11 +15,13 @@ static int64_t row_start(const samba_pool *p, int64_t oi, int64_t ky, int64_t kx
 
 static bool is_2x2(const samba_pool *p)
 {
-    return p->kernel[0] == 2 && p->kernel[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 && p->padding[0] == 0 &&
+    return !p->adaptive && p->kernel[0] == 2 && p->kernel[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 && p->padding[0] == 0 &&
            p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1 && 2 * p->oh <= p->h && 2 * p->ow <= p->w;
 }
 
 #define T float
+#define LEAST -INFINITY
+#define NO_NUMBER(v) ((v) != (v))
 #define VECTOR floats
 #define INDICES ints
 #define NAME(x) x##_f32
@@ -32,4 +34,15 @@ static bool is_2x2(const samba_pool *p)
 #define VECTOR doubles
 #define INDICES longs
 #define NAME(x) x##_f64
+#include "kernels/cpu/pool_plane.h"
+#undef T
+#undef LEAST
+#undef NO_NUMBER
+#undef VECTOR
+#undef INDICES
+#undef NAME
+#define T int64_t
+#define LEAST INT64_MIN
+#define NO_NUMBER(v) false
+#define NAME(x) x##_i64
 #include "kernels/cpu/pool_plane.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling: threads share the planes. float32 and float64 are worked on where they are; other float dtypes pass through planes of
- * double in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
+ * Pooling: threads share the planes. float32, float64 and int64 are worked on where they are; narrower dtypes pass through planes of
+ * float or int64_t in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
 #include "kernels/cpu/pool.h"
 #include "kernels/kernel.h"
 
@@ -27,23 +27,39 @@ static double counted(const samba_pool *p, int dim, int64_t o, int64_t size)
     return (double)(k.end - k.begin);
 }
 
+/* Window `o` of `count` that share `size` elements: adaptive pooling. */
+static samba_pool_range share(int64_t o, int64_t size, int64_t count)
+{
+    return (samba_pool_range){o * size / count, ((o + 1) * size + count - 1) / count};
+}
+
 /* Parts of windows inside the plane, counted once. */
-static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p, samba_pool_plan *plan)
+static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p, bool floating, samba_pool_plan *plan)
 {
     samba_pool_range *rows = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *rows);
-    samba_pool_range *columns = samba_arena_alloc(prepare->arena, (size_t)p->kernel[1] * sizeof *columns);
+    samba_pool_range *columns = samba_arena_alloc(prepare->arena, (size_t)(p->adaptive ? p->ow : p->kernel[1]) * sizeof *columns);
     double *widths = samba_arena_alloc(prepare->arena, (size_t)p->ow * sizeof *widths);
     double *heights = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *heights);
     if (!rows || !columns || !widths || !heights)
         return SAMBA_ERROR_MEMORY;
     for (int64_t oi = 0; oi < p->oh; oi++) {
-        rows[oi] = inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
-        heights[oi] = counted(p, 0, oi, p->h);
+        rows[oi] = p->adaptive ? share(oi, p->h, p->oh) : inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
+        heights[oi] = p->divisor ? (double)p->divisor : p->adaptive ? (double)(rows[oi].end - rows[oi].begin) : counted(p, 0, oi, p->h);
     }
-    for (int64_t kx = 0; kx < p->kernel[1]; kx++)
+    for (int64_t kx = 0; kx < p->kernel[1] && !p->adaptive; kx++)
         columns[kx] = inside(kx * p->dilation[1] - p->padding[1], p->stride[1], p->w, p->ow);
-    for (int64_t oj = 0; oj < p->ow; oj++)
-        widths[oj] = counted(p, 1, oj, p->w);
+    for (int64_t oj = 0; oj < p->ow; oj++) {
+        if (p->adaptive)
+            columns[oj] = share(oj, p->w, p->ow);
+        widths[oj] = p->divisor ? 1 : p->adaptive ? (double)(columns[oj].end - columns[oj].begin) : counted(p, 1, oj, p->w);
+    }
+    if (!floating) /* integers cannot be divided by nothing */
+        for (int64_t i = 0; i < p->oh || i < p->ow; i++) {
+            if (i < p->oh && heights[i] < 1)
+                heights[i] = 1;
+            if (i < p->ow && widths[i] < 1)
+                widths[i] = 1;
+        }
     *plan = (samba_pool_plan){*p, rows, columns, widths, heights};
     return SAMBA_OK;
 }
@@ -51,37 +67,16 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
 typedef struct pool_state {
     samba_pool_plan plan;
     const samba_kernels *kernels;
+    void (*run)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value, int64_t *place);
     samba_dtype dtype;
+    bool widened; /* elements are narrower than what is computed with */
     int operand_count;
     char *memory[3];      /* operands; the last is the result */
     int64_t elements[3];  /* of a plane */
-    int64_t planes[3];    /* in thread scratch: planes of double */
-    int64_t value, place; /* in thread scratch: a row of results, and of places */
+    int64_t planes[3];    /* in thread scratch: widened planes */
+    int64_t value, place; /* in thread scratch: a row of results or of the plane, and of places */
     int64_t thread_scratch;
 } pool_state;
-
-/* Other dtypes: float32 registers between memory and double. */
-static void widen(const pool_state *s, const char *source, double *d, int64_t n)
-{
-    float part[SAMBA_TILE_CAPACITY];
-    size_t size = samba_dtype_size(s->dtype);
-    for (int64_t i = 0; i < n; i += SAMBA_TILE_CAPACITY) {
-        int64_t count = n - i < SAMBA_TILE_CAPACITY ? n - i : SAMBA_TILE_CAPACITY;
-        s->kernels->load[s->dtype](part, source + i * (int64_t)size, count);
-        s->kernels->convert[SAMBA_F32][SAMBA_F64](d + i, part, NULL, NULL, count);
-    }
-}
-
-static void narrow(const pool_state *s, const double *a, char *destination, int64_t n)
-{
-    float part[SAMBA_TILE_CAPACITY];
-    size_t size = samba_dtype_size(s->dtype);
-    for (int64_t i = 0; i < n; i += SAMBA_TILE_CAPACITY) {
-        int64_t count = n - i < SAMBA_TILE_CAPACITY ? n - i : SAMBA_TILE_CAPACITY;
-        s->kernels->convert[SAMBA_F64][SAMBA_F32](part, a + i, NULL, NULL, count);
-        s->kernels->store[s->dtype](destination + i * (int64_t)size, part, count);
-    }
-}
 
 static void run_pool(const void *state, char *scratch, int phase, int thread, int threads)
 {
@@ -90,23 +85,22 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
     scratch += thread * s->thread_scratch;
     int64_t size = (int64_t)samba_dtype_size(s->dtype), planes = s->plan.pool.planes;
     int result = s->operand_count - 1;
-    bool widened = s->dtype != SAMBA_FLOAT32 && s->dtype != SAMBA_FLOAT64;
     void *value = scratch + s->value;
     int64_t *place = (int64_t *)(scratch + s->place);
-    int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = widened ? 1 : end - begin;
+    int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = s->widened ? 1 : end - begin;
     for (int64_t plane = begin; plane < end; plane += at_once) {
         char *memory[3] = {NULL, NULL, NULL}, *data[3] = {NULL, NULL, NULL};
         for (int i = 0; i < s->operand_count; i++) {
-            memory[i] = data[i] = s->memory[i] + plane * s->elements[i] * size;
-            if (widened)
+            bool places = i == result && s->plan.pool.indices;
+            memory[i] = data[i] = s->memory[i] + plane * s->elements[i] * (places ? 8 : size);
+            if (s->widened && !places)
                 data[i] = scratch + s->planes[i];
-            if (widened && i < result)
-                widen(s, memory[i], (double *)data[i], s->elements[i]);
+            if (s->widened && i < result)
+                s->kernels->load[s->dtype](data[i], memory[i], s->elements[i]);
         }
-        (s->dtype == SAMBA_FLOAT32 ? s->kernels->pool_f32 : s->kernels->pool_f64)(&s->plan, at_once, data[0], data[1], data[result],
-            value, place);
-        if (widened)
-            narrow(s, (const double *)data[result], memory[result], s->elements[result]);
+        s->run(&s->plan, at_once, data[0], data[1], data[result], value, place);
+        if (data[result] != memory[result])
+            s->kernels->store[s->dtype](memory[result], data[result], s->elements[result]);
     }
 }
 
@@ -130,19 +124,19 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     s->kernels = prepare->kernels;
     s->operand_count = stage->operand_count;
     s->dtype = (samba_dtype)stage->operands[0].dtype;
-    if (!samba_dtype_is_floating_point(s->dtype))
-        return samba_fail(prepare->context, SAMBA_ERROR_DTYPE, "stage %s pools %s; it takes floating-point planes", stage->name,
-                          samba_dtype_name(s->dtype));
-    SAMBA_TRY(make_plan(prepare, &stage->pool, &s->plan));
-    int64_t size = (int64_t)samba_dtype_size(s->dtype), outside = stage->pool.h * stage->pool.w,
-        result = stage->pool.oh * stage->pool.ow;
-    bool fits = reserve(s, stage->pool.ow, &s->value) && reserve(s, stage->pool.ow, &s->place);
+    samba_register_class class_ = samba_class_of(s->dtype);
+    s->run = class_ == SAMBA_F32 ? s->kernels->pool_f32 : class_ == SAMBA_F64 ? s->kernels->pool_f64 : s->kernels->pool_i64;
+    s->widened = s->dtype != SAMBA_FLOAT32 && s->dtype != SAMBA_FLOAT64 && s->dtype != SAMBA_INT64;
+    SAMBA_TRY(make_plan(prepare, &stage->pool, class_ != SAMBA_I64, &s->plan));
+    int64_t outside = stage->pool.h * stage->pool.w, result = stage->pool.oh * stage->pool.ow;
+    int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
+    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow, &s->place);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */
-        s->memory[i] = prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * size;
+        s->memory[i] = prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
         s->elements[i] = pooled ? result : outside;
-        if (s->dtype != SAMBA_FLOAT32 && s->dtype != SAMBA_FLOAT64)
+        if (s->widened)
             fits = fits && reserve(s, s->elements[i], &s->planes[i]);
     }
     if (!fits)

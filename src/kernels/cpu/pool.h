@@ -12,9 +12,9 @@ typedef struct samba_pool_range {
 
 struct samba_pool_plan {
     samba_pool pool;
-    const samba_pool_range *rows;    /* [oh] places ky of the window that are inside the plane */
-    const samba_pool_range *columns; /* [kernel[1]] result columns whose element kx is inside the plane */
-    const double *widths, *heights;  /* [ow], [oh] average: columns and rows that count */
+    const samba_pool_range *rows;    /* [oh] places ky of the window that are inside the plane; adaptive: rows of the plane */
+    const samba_pool_range *columns; /* [kernel[1]] result columns whose element kx is inside the plane; adaptive: [ow] columns of the plane */
+    const double *widths, *heights;  /* [ow], [oh] average: columns and rows that count; their product is the divisor */
 };
 
 #endif

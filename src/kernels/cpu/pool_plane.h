@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling of planes, written once for float and for double: planes.c includes this with T (the type) and NAME(x) defined.
+ * Pooling of planes, written once for float, double and int64_t: planes.c includes this with T (the type), LEAST (no value is less), NO_NUMBER
+ * and NAME(x) defined, and for floats with VECTOR and INDICES.
  *
  * Work goes row by row of the result; for each place (ky, kx) of the window one loop runs over the columns whose element there is
  * inside the plane. The greatest element is the first one that no later one exceeds; NaN exceeds all (as in PyTorch). */
@@ -11,47 +12,78 @@ static void NAME(max_forward)(const samba_pool_plan *plan, const T *x, T *y)
     int64_t step = p->stride[1];
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         for (int64_t oj = 0; oj < p->ow; oj++)
-            y[oj] = -INFINITY;
+            y[oj] = LEAST;
         for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
             for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
                 int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
                 SAMBA_VECTOR_LOOP
                 for (int64_t oj = plan->columns[kx].begin; oj < end; oj++) {
                     T v = x[start + oj * step];
-                    y[oj] = (v > y[oj]) | (v != v) ? v : y[oj];
+                    y[oj] = (v > y[oj]) | NO_NUMBER(v) ? v : y[oj];
                 }
             }
     }
 }
 
-/* best, place: a row of the result */
-static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *best, int64_t *place)
+/* Where the greatest elements of row oi of the result lie in the plane; best, place: a row of the result. */
+static void NAME(find_row)(const samba_pool_plan *plan, const T *x, int64_t oi, T *best, int64_t *place)
 {
     const samba_pool *p = &plan->pool;
     int64_t step = p->stride[1];
+    for (int64_t oj = 0; oj < p->ow; oj++) {
+        best[oj] = LEAST;
+        place[oj] = -1;
+    }
+    for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
+        for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+            int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
+            SAMBA_VECTOR_LOOP
+            for (int64_t oj = plan->columns[kx].begin; oj < end; oj++) {
+                T v = x[start + oj * step];
+                bool better = (v > best[oj]) | NO_NUMBER(v) | (place[oj] < 0);
+                best[oj] = better ? v : best[oj];
+                place[oj] = better ? start + oj * step : place[oj];
+            }
+        }
+}
+
+/* The same of windows of several sizes: rows and columns are those of the plane. */
+static void NAME(find_adaptive_row)(const samba_pool_plan *plan, const T *x, int64_t oi, T *best, int64_t *place)
+{
+    const samba_pool *p = &plan->pool;
+    for (int64_t oj = 0; oj < p->ow; oj++) {
+        int64_t at = plan->rows[oi].begin * p->w + plan->columns[oj].begin;
+        T most = x[at];
+        for (int64_t i = plan->rows[oi].begin; i < plan->rows[oi].end; i++)
+            for (int64_t j = plan->columns[oj].begin; j < plan->columns[oj].end; j++) {
+                T v = x[i * p->w + j];
+                bool better = (v > most) | NO_NUMBER(v);
+                most = better ? v : most;
+                at = better ? i * p->w + j : at;
+            }
+        best[oj] = most;
+        place[oj] = at;
+    }
+}
+
+static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *best, int64_t *place)
+{
+    (plan->pool.adaptive ? NAME(find_adaptive_row) : NAME(find_row))(plan, x, oi, best, place);
+}
+
+static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *best, int64_t *place)
+{
+    const samba_pool *p = &plan->pool;
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        for (int64_t oj = 0; oj < p->ow; oj++) {
-            best[oj] = -INFINITY;
-            place[oj] = -1;
-        }
-        for (int64_t ky = plan->rows[oi].begin; ky < plan->rows[oi].end; ky++)
-            for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                int64_t start = row_start(p, oi, ky, kx), end = plan->columns[kx].end;
-                SAMBA_VECTOR_LOOP
-                for (int64_t oj = plan->columns[kx].begin; oj < end; oj++) {
-                    T v = x[start + oj * step];
-                    bool better = (v > best[oj]) | (v != v) | (place[oj] < 0);
-                    best[oj] = better ? v : best[oj];
-                    place[oj] = better ? start + oj * step : place[oj];
-                }
-            }
+        NAME(find)(plan, x, oi, best, place);
         for (int64_t oj = 0; oj < p->ow; oj++)
             if (place[oj] >= 0)
                 dx[place[oj]] += dy[oj];
     }
 }
 
+#ifdef VECTOR
 /* ---- windows of 2 x 2 side by side, the common case: a vector of windows at a time, nothing to keep ----
  * Two vectors of each of two rows make a vector of windows. They lie side by side in a row; where a row's windows fill half a vector
  * or less they are of two rows of windows, one below the other. Planes that leave no row over are one tall plane. */
@@ -184,6 +216,8 @@ static void NAME(max_2x2)(const samba_pool *p, int64_t planes, const T *first, c
     }
 }
 
+#endif
+
 static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y)
 {
     const samba_pool *p = &plan->pool;
@@ -201,6 +235,47 @@ static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y)
         SAMBA_VECTOR_LOOP
         for (int64_t oj = 0; oj < p->ow; oj++)
             y[oj] /= height * (T)plan->widths[oj];
+    }
+}
+
+/* Windows of several sizes: rows are added first. sums: a row of the plane. */
+static void NAME(average_adaptive)(const samba_pool_plan *plan, const T *x, T *y, T *sums)
+{
+    const samba_pool *p = &plan->pool;
+    for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
+        memset(sums, 0, (size_t)p->w * sizeof *sums);
+        for (int64_t i = plan->rows[oi].begin; i < plan->rows[oi].end; i++) {
+            const T *row = x + i * p->w;
+            SAMBA_VECTOR_LOOP
+            for (int64_t j = 0; j < p->w; j++)
+                sums[j] += row[j];
+        }
+        for (int64_t oj = 0; oj < p->ow; oj++) {
+            T sum = 0;
+            for (int64_t j = plan->columns[oj].begin; j < plan->columns[oj].end; j++)
+                sum += sums[j];
+            y[oj] = sum / ((T)plan->heights[oi] * (T)plan->widths[oj]);
+        }
+    }
+}
+
+static void NAME(average_adaptive_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *sums)
+{
+    const samba_pool *p = &plan->pool;
+    memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
+    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
+        memset(sums, 0, (size_t)p->w * sizeof *sums);
+        for (int64_t oj = 0; oj < p->ow; oj++) {
+            T share = dy[oj] / ((T)plan->heights[oi] * (T)plan->widths[oj]);
+            for (int64_t j = plan->columns[oj].begin; j < plan->columns[oj].end; j++)
+                sums[j] += share;
+        }
+        for (int64_t i = plan->rows[oi].begin; i < plan->rows[oi].end; i++) {
+            T *row = dx + i * p->w;
+            SAMBA_VECTOR_LOOP
+            for (int64_t j = 0; j < p->w; j++)
+                row[j] += sums[j];
+        }
     }
 }
 
@@ -228,20 +303,30 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
                                       void *value, int64_t *place)
 {
     const samba_pool *p = &plan->pool;
-    if (!p->average && is_2x2(p)) {
+#ifdef VECTOR
+    if (!p->average && !p->indices && is_2x2(p)) {
         NAME(max_2x2)(p, planes, first, second, result);
         return;
     }
+#endif
     int64_t outside = p->h * p->w, pooled = p->oh * p->ow;
     const T *x = first, *dy = p->average ? first : second;
     T *to = result;
     for (int64_t plane = 0; plane < planes; plane++, x += outside, dy += pooled, to += p->gradient ? outside : pooled) {
         if (p->average && p->gradient)
-            NAME(average_gradient)(plan, dy, to, value);
+            (p->adaptive ? NAME(average_adaptive_gradient) : NAME(average_gradient))(plan, dy, to, value);
+        else if (p->average && p->adaptive)
+            NAME(average_adaptive)(plan, x, to, value);
         else if (p->average)
             NAME(average_forward)(plan, x, to);
         else if (p->gradient)
             NAME(max_gradient)(plan, x, dy, to, value, place);
+        else if (p->indices)
+            for (int64_t oi = 0; oi < p->oh; oi++)
+                NAME(find)(plan, x, oi, value, (int64_t *)result + plane * pooled + oi * p->ow);
+        else if (p->adaptive)
+            for (int64_t oi = 0; oi < p->oh; oi++)
+                NAME(find_adaptive_row)(plan, x, oi, to + oi * p->ow, place);
         else
             NAME(max_forward)(plan, x, to);
     }

@@ -5,49 +5,127 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import each, rank, unsupported
+from sambaflow.samba.rules.common import rank
+from sambaflow.samba.rules.convolution import numbers
 from sambaflow.samba.rules.indexing import take
 from sambaflow.samba.trace import rule
 
 
-def _pool(t, call, input, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad=True):
-    options = ffi.new("samba_pool2d_options *")
-    options.stride = each(stride, 2) if stride not in (None, [], ()) else [0, 0]
-    options.padding, options.dilation = each(padding, 2), each(dilation, 2)
+def _options(what, spatial, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad=True, divisor_override=None):
+    """Kernel and options as C takes them."""
+    given = {"kernel_size": kernel_size, "padding": padding, "dilation": dilation}
+    if stride not in (None, [], ()):
+        given["stride"] = stride
+    lists = numbers(what, spatial, **given)
+    kernel = lists.pop("kernel_size")
+    options = ffi.new(f"samba_pool{spatial}d_options *")
+    for name, values in lists.items():
+        setattr(options, name, values[0] if spatial == 1 else values)
     options.ceil_mode, options.no_count_include_pad = ceil_mode, not count_include_pad
-    return t.wrap(call(t.value(input), each(kernel_size, 2), options))
-
-
-@rule(F.max_pool2d, torch.max_pool2d)
-def max_pool2d(t, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    if return_indices:
-        unsupported(t, "max_pool2d with return_indices cannot be traced")
-    return _pool(t, lib.samba_max_pool2d, input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@rule(F.avg_pool2d)
-def avg_pool2d(t, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
     if divisor_override is not None:
-        unsupported(t, "avg_pool2d with divisor_override: multiply the result instead")
-    return _pool(t, lib.samba_avg_pool2d, input, kernel_size, stride, padding, 1, ceil_mode, count_include_pad)
+        if divisor_override == 0:
+            raise ValueError(f"{what}: divisor_override must not be 0")
+        options.divisor_override = divisor_override
+    return kernel[0] if spatial == 1 else kernel, options
 
 
-def _single(x):
-    return x if isinstance(x, int) or not x else x[0]
+def _maximum(spatial, *functions):
+    what = f"max_pool{spatial}d"
+    greatest, places = getattr(lib, f"samba_{what}"), getattr(lib, f"samba_{what}_indices")
+
+    @rule(*functions)
+    def traced(t, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        kernel, options = _options(what, spatial, kernel_size, stride, padding, dilation, ceil_mode)
+        result = t.wrap(greatest(t.value(input), kernel, options))
+        return (result, t.wrap(places(t.value(input), kernel, options))) if return_indices else result
+
+    @rule(getattr(F, f"{what}_with_indices"), getattr(torch, f"{what}_with_indices", None) or getattr(F, f"{what}_with_indices"))
+    def with_indices(t, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        return traced(t, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    return traced
 
 
-@rule(F.max_pool1d, torch.max_pool1d)
-def max_pool1d(t, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    stride = kernel_size if stride in (None, [], ()) else stride
-    wide = [(first, _single(x)) for first, x in ((1, kernel_size), (1, stride), (0, padding), (1, dilation))]
-    return max_pool2d(t, input.unsqueeze(-2), *wide, ceil_mode, return_indices).squeeze(-2)
+max_pool1d = _maximum(1, F.max_pool1d, torch.max_pool1d)
+max_pool2d = _maximum(2, F.max_pool2d, torch.max_pool2d)
+max_pool3d = _maximum(3, F.max_pool3d, torch.max_pool3d)
 
 
-@rule(F.avg_pool1d, torch.avg_pool1d)
-def avg_pool1d(t, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
-    stride = kernel_size if stride in (None, [], ()) else stride
-    wide = [(first, _single(x)) for first, x in ((1, kernel_size), (1, stride), (0, padding))]
-    return avg_pool2d(t, input.unsqueeze(-2), *wide, ceil_mode, count_include_pad).squeeze(-2)
+def _average(spatial, *functions):
+    what = f"avg_pool{spatial}d"
+    call = getattr(lib, f"samba_{what}")
+
+    @rule(*functions)
+    def traced(t, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        kernel, options = _options(what, spatial, kernel_size, stride, padding, 1, ceil_mode, count_include_pad, divisor_override)
+        return t.wrap(call(t.value(input), kernel, options))
+
+    return traced
+
+
+_average(1, F.avg_pool1d, torch.avg_pool1d)
+_average(2, F.avg_pool2d)
+_average(3, F.avg_pool3d)
+
+
+def _output_size(what, spatial, output_size):
+    """-1 for None, the input's own size, which C takes so."""
+    sizes = [output_size] * spatial if output_size is None or isinstance(output_size, int) else list(output_size)
+    if len(sizes) != spatial or any(size is not None and size < 0 for size in sizes):
+        raise ValueError(f"{what}: expected one size of 0 or more, or {spatial}, or None for the input's, given {output_size}")
+    sizes = [-1 if size is None else size for size in sizes]
+    return sizes[0] if spatial == 1 else sizes
+
+
+def _adaptive_average(spatial, *functions):
+    what = f"adaptive_avg_pool{spatial}d"
+    call = getattr(lib, f"samba_{what}")
+
+    @rule(*functions)
+    def traced(t, input, output_size):
+        return t.wrap(call(t.value(input), _output_size(what, spatial, output_size)))
+
+
+_adaptive_average(1, F.adaptive_avg_pool1d, torch.adaptive_avg_pool1d)
+_adaptive_average(2, F.adaptive_avg_pool2d)
+_adaptive_average(3, F.adaptive_avg_pool3d)
+
+
+def _adaptive_maximum(spatial, *functions):
+    what = f"adaptive_max_pool{spatial}d"
+    greatest, places = getattr(lib, f"samba_{what}"), getattr(lib, f"samba_{what}_indices")
+
+    @rule(*functions)
+    def traced(t, input, output_size, return_indices=False):
+        size = _output_size(what, spatial, output_size)
+        result = t.wrap(greatest(t.value(input), size))
+        return (result, t.wrap(places(t.value(input), size))) if return_indices else result
+
+    @rule(getattr(F, f"{what}_with_indices"), *([torch.adaptive_max_pool1d] if spatial == 1 else []))
+    def with_indices(t, input, output_size, return_indices=False):
+        return traced(t, input, output_size, True)
+
+
+_adaptive_maximum(1, F.adaptive_max_pool1d)
+_adaptive_maximum(2, F.adaptive_max_pool2d)
+_adaptive_maximum(3, F.adaptive_max_pool3d)
+
+
+def _power_average(spatial, function):
+    what = f"lp_pool{spatial}d"
+    call = getattr(lib, f"samba_{what}")
+
+    @rule(function)
+    def traced(t, input, norm_type, kernel_size, stride=None, ceil_mode=False):
+        given = {"kernel_size": kernel_size} if stride in (None, [], ()) else {"kernel_size": kernel_size, "stride": stride}
+        lists = numbers(what, spatial, **given)
+        kernel, step = lists["kernel_size"], lists.get("stride", [0] * spatial)
+        return t.wrap(call(t.value(input), norm_type, *((kernel[0], step[0]) if spatial == 1 else (kernel, step)), ceil_mode))
+
+
+_power_average(1, F.lp_pool1d)
+_power_average(2, F.lp_pool2d)
+_power_average(3, F.lp_pool3d)
 
 
 # ---- linear along each dim ----
@@ -59,41 +137,6 @@ def _along(t, input, dim, size, function):
         return input
     matrix = function(torch.eye(input.shape[dim], dtype=torch.float64).unsqueeze(0))[0].to(input.dtype)
     return (input.transpose(dim, -1) @ matrix).transpose(dim, -1)
-
-
-def _adaptive_average(spatial, *functions):
-    @rule(*functions)
-    def traced(t, input, output_size):
-        sizes = [output_size] * spatial if isinstance(output_size, int) else list(output_size)
-        sizes = [size if size is not None else input.shape[i - spatial] for i, size in enumerate(sizes)]
-        if all(size == 1 for size in sizes):
-            return input.mean(list(range(-spatial, 0)), keepdim=True)
-        kernel = [whole // part for whole, part in zip(input.shape[-spatial:], sizes)]
-        if spatial == 2 and all(k * size == whole for k, size, whole in zip(kernel, sizes, input.shape[-2:])):
-            return _pool(t, lib.samba_avg_pool2d, input, kernel, None, 0, 1, False)
-        for i, size in enumerate(sizes):
-            input = _along(t, input, rank(input) - spatial + i, size, lambda x, size=size: F.adaptive_avg_pool1d(x, size))
-        return input
-
-
-_adaptive_average(1, F.adaptive_avg_pool1d, torch.adaptive_avg_pool1d)
-_adaptive_average(2, F.adaptive_avg_pool2d)
-_adaptive_average(3, F.adaptive_avg_pool3d)
-
-
-def _adaptive_maximum(spatial, *functions):
-    @rule(*functions)
-    def traced(t, input, output_size, return_indices=False):
-        sizes = [output_size] * spatial if isinstance(output_size, int) else list(output_size)
-        sizes = [size if size is not None else input.shape[i - spatial] for i, size in enumerate(sizes)]
-        if return_indices or any(whole % part for whole, part in zip(input.shape[-spatial:], sizes)):
-            unsupported(t, f"adaptive max pooling from {tuple(input.shape[-spatial:])} to {tuple(sizes)}: sizes must divide, and indices are not given")
-        kernel = [whole // part for whole, part in zip(input.shape[-spatial:], sizes)]
-        return max_pool2d(t, input, kernel) if spatial == 2 else max_pool1d(t, input, kernel)
-
-
-_adaptive_maximum(1, F.adaptive_max_pool1d)
-_adaptive_maximum(2, F.adaptive_max_pool2d)
 
 
 @rule(F.interpolate)
