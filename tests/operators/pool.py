@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling: windows of one size, and windows by the size of the result."""
+import itertools
+
+import torch
+import torch.nn.functional as F
+
+from table import FLOATS, NUMBERS, Maker, Operator, Sample
+
+SHAPES = [(2, 3, 9, 8, 7), (1, 1, 4, 6, 5), (5, 13, 4, 6), (0, 2, 4, 4, 4)]  # the last without a batch; space is cut to the dims there are
+OPTIONS = [(2, {}), (3, {"stride": 2, "padding": 1}), ((2, 3, 1), {"stride": (1, 2, 3)}), (3, {"stride": 2, "ceil_mode": True}),
+           (4, {"stride": 1, "padding": 2, "ceil_mode": True}), (1, {})]  # fmt: skip
+
+
+def _shape(shape, spatial):
+    return shape[: spatial + (2 if len(shape) == 5 else 1)]
+
+
+def _cut(value, spatial):
+    if isinstance(value, dict):
+        return {key: _cut(x, spatial) for key, x in value.items()}
+    return value[:spatial] if isinstance(value, tuple) else value
+
+
+def _special(make, spatial):
+    """NaN, infinities and ties."""
+    x = make.tensor(2, 3, *[6] * spatial)
+    if make.floating():
+        x.view(-1)[::5], x.view(-1)[::7], x.view(-1)[3::11] = torch.nan, -torch.inf, torch.inf
+    yield x
+    yield make.tensor(2, 3, *[5] * spatial, low=0, high=1).round() if make.floating() else make.tensor(2, 3, *[5] * spatial, low=0, high=1)
+    if make.floating():
+        yield torch.full((1, 2, *[4] * spatial), -torch.inf, dtype=make.dtype)
+
+
+def _windows(spatial, terms=1, extra=({},), special=True, low=None):
+    def samples(make):
+        for shape, (kernel, options), more in itertools.product(SHAPES, OPTIONS, extra):
+            if 0 in shape and make.dtype == torch.int64:
+                continue
+            yield Sample((make.tensor(*_shape(shape, spatial), low=low), _cut(kernel, spatial)), {**_cut(options, spatial), **more}, terms=terms)
+        for layout in Maker.LAYOUTS[1:]:
+            yield Sample((make.tensor(2, 3, *[7] * spatial, layout=layout, low=low), 3), {"stride": 2}, terms=terms)
+        for x in _special(make, spatial) if special else ():
+            yield Sample((x, 3), {"stride": 2}, terms=terms)
+            yield Sample((x, 2), {}, terms=terms)
+
+    return samples
+
+
+def _maximum(spatial):
+    extra = [{}, {"return_indices": True}] + ([{"dilation": 2, "padding": 0, "stride": 1}] if spatial > 1 else [])
+
+    def samples(make):
+        for sample in _windows(spatial, extra=extra)(make):
+            kernel = sample.args[1] if isinstance(sample.args[1], int) else max(sample.args[1])
+            if "dilation" not in sample.kwargs or 2 * (kernel - 1) < min(sample.args[0].shape[-spatial:]):
+                yield sample
+
+    return samples
+
+
+def _lp(spatial):
+    def samples(make):
+        for shape, (kernel, options), power in itertools.product(SHAPES, OPTIONS, (2.0, 3.0)):
+            if 0 in shape or "padding" in options:
+                continue
+            x = make.tensor(*_shape(shape, spatial), low=0.25, high=2)
+            kernel, options = _cut(kernel, spatial), _cut(options, spatial)
+            if spatial == 1 and isinstance(kernel, tuple):  # torch multiplies by it
+                kernel = kernel[0]
+            yield Sample((x, power, kernel), options, terms=64)
+        yield Sample((make.tensor(2, 3, *[6] * spatial, low=0.25, high=2), 1.0, 2), terms=64)
+
+    return samples
+
+
+OUTPUTS = [1, 2, 3, (4, 3, 5), (2, None, 3), 4, (1, 2, 1)]
+
+
+def _adaptive(spatial, terms=1, maximum=False):
+    def samples(make):
+        for shape, size in itertools.product(SHAPES, OUTPUTS):
+            if spatial == 1 and isinstance(size, tuple):
+                size = size[0]
+            yield Sample((make.tensor(*_shape(shape, spatial)), _cut(size, spatial)), {}, terms=terms)
+            if maximum:
+                yield Sample((make.tensor(*_shape(shape, spatial)), _cut(size, spatial)), {"return_indices": True}, terms=terms)
+        for layout in Maker.LAYOUTS[1:]:
+            yield Sample((make.tensor(2, 3, *[7] * spatial, layout=layout), 3), {}, terms=terms)
+        for x in _special(make, spatial):
+            yield Sample((x, 4), {}, terms=terms)
+
+    return samples
+
+
+FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
+OPERATORS = [
+    Operator("max_pool1d", F.max_pool1d, _maximum(1), exact=True),
+    *(Operator(f"max_pool{d}d", getattr(F, f"max_pool{d}d"), _maximum(d), dtypes=NUMBERS) for d in (2, 3)),
+    Operator("avg_pool1d", F.avg_pool1d, _windows(1, 8, [{}, {"count_include_pad": False}]), dtypes=(*FLOATS, torch.int64)),
+    Operator("avg_pool2d", F.avg_pool2d, _windows(2, 16, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=(*FLOATS, torch.int64)),
+    Operator("avg_pool3d", F.avg_pool3d, _windows(3, 64, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=FULL),
+    *(Operator(f"lp_pool{d}d", getattr(F, f"lp_pool{d}d"), _lp(d), dtypes=FULL if d == 3 else FLOATS) for d in (1, 2, 3)),
+    *(Operator(f"adaptive_avg_pool{d}d", getattr(F, f"adaptive_avg_pool{d}d"), _adaptive(d, 9**d)) for d in (1, 2, 3)),
+    *(Operator(f"adaptive_max_pool{d}d", getattr(F, f"adaptive_max_pool{d}d"), _adaptive(d, maximum=True)) for d in (1, 2, 3)),
+]
