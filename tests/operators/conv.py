@@ -18,6 +18,11 @@ def _cut(options, spatial):
     return {key: value[:spatial] if isinstance(value, tuple) else value for key, value in options.items()}
 
 
+def _terms(images, channels, size, kernel):
+    """Of a result, or of the gradient of a weight, which sums over all places of all images."""
+    return max(channels * math.prod(kernel) + 1, images * math.prod(s + 4 for s in size))
+
+
 def _plain(spatial):
     def samples(make):
         spread = make.floating() or make.dtype == torch.int64  # torch has no dilation for narrower integers
@@ -28,7 +33,7 @@ def _plain(spatial):
             x = make.tensor(n, groups * i, *(s + 2 for s in size), low=-2, high=2)
             w = make.tensor(groups * o, i, *kernel, low=-2, high=2)
             bias = [make.tensor(groups * o, low=-2, high=2)] if o % 2 else []
-            yield Sample((x, w, *bias), {"groups": groups, **options}, terms=i * math.prod(kernel) + 1)
+            yield Sample((x, w, *bias), {"groups": groups, **options}, terms=_terms(n, i, size, kernel))
         for layout in Maker.LAYOUTS[1:]:
             x, w = make.tensor(2, 3, *[5] * spatial, layout=layout, low=-2, high=2), make.tensor(2, 3, *[2] * spatial, layout=layout, low=-2, high=2)
             yield Sample((x, w), {"padding": 1}, terms=3 * 2**spatial)
@@ -49,7 +54,7 @@ def _transposed(spatial):
             size, kernel, options = size[:spatial], kernel[:spatial], _cut(options, spatial)
             x, w = make.tensor(n, groups * i, *size, low=-2, high=2), make.tensor(groups * i, o, *kernel, low=-2, high=2)
             bias = [make.tensor(groups * o, low=-2, high=2)] if o % 2 else []
-            yield Sample((x, w, *bias), {"groups": groups, **options}, terms=i * math.prod(kernel) + 1)
+            yield Sample((x, w, *bias), {"groups": groups, **options}, terms=_terms(n, i, size, kernel))
         for layout in Maker.LAYOUTS[1:]:
             x, w = make.tensor(2, 3, *[4] * spatial, layout=layout, low=-2, high=2), make.tensor(3, 2, *[2] * spatial, layout=layout, low=-2, high=2)
             yield Sample((x, w), {"padding": 1}, terms=3 * 2**spatial)

@@ -44,7 +44,7 @@ _TORCHS = frozenset(
     """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze squeeze select narrow
     __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int long short bool contiguous clone detach
     alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout
-    feature_alpha_dropout multi_margin_loss multilabel_margin_loss ctc_loss conv_transpose3d rand rand_like randn randn_like randint_like bernoulli normal multinomial unflatten movedim moveaxis broadcast_to unfold
+    feature_alpha_dropout multi_margin_loss multilabel_margin_loss ctc_loss rand rand_like randn randn_like randint_like bernoulli normal multinomial unflatten movedim moveaxis broadcast_to unfold
     as_strided requires_grad_ gather take_along_dim scatter scatter_add index_add index_put index flip roll tril triu one_hot sort argsort topk""".split()
 )
 # Functions whose numbers stand beside tensors and may change from call to call.
@@ -73,7 +73,8 @@ _library = {}  # torch function or ATen operator -> (its rule, whether its numbe
 def _read_rules():
     for function, rule in RULES.items():
         name = function.__name__
-        if name not in _TORCHS and not _in_place(name) and not hasattr(rule, "asks_values"):
+        windows = function is torch.nn.functional.unfold  # has the name of a view of a tensor
+        if (name not in _TORCHS or windows) and not _in_place(name) and not hasattr(rule, "asks_values"):
             _library[function] = (rule, name in _OF_NUMBERS)
 
 
