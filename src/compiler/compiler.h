@@ -187,6 +187,8 @@ void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
 
 /* concat.c: what simplify knows of joining and cutting; SAMBA_NONE where no rule applies */
 samba_ref samba_simplify_concat(samba_graph *graph, const samba_node *node, const samba_ref *inputs);
+/* window.c: what simplify knows of convolutions' windows that meet padding, or all of an image; SAMBA_NONE likewise */
+samba_ref samba_simplify_window(samba_graph *graph, const samba_node *node, const samba_ref *inputs);
 
 /* products.c: sums of shallow products as one deep product; what simplify counts of the graph that it rewrites */
 typedef struct samba_reads {

@@ -204,6 +204,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = samba_simplify_products(rewriter, ref, rewriter->user);
     if (simpler == SAMBA_NONE && node->arity == 2)
+        simpler = samba_simplify_window(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = rows_added(rewriter, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = transposed(rewriter, node);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules of simplify about what a convolution's window meets; they hold for conv2d, conv3d and both their gradients, which are one relation
+ * between x, w and y (ops/conv.c). On small images, the last of a network, much of a window lies in the padding:
+ *   - rows and columns of the kernel that meet nothing but padding, whatever the window's place, are cut off: their products are zeros, and
+ *     their part of a weight's gradient is zero;
+ *   - a kernel that covers all of the image it is given, at one place, is a matrix, and images are rows: a product of matrices.
+ * 3 x 3 kernels on images of one pixel, as ResNet's last stage has them from 32 x 32 pixels, come to a ninth of the products.
+ *
+ * Needs: inputs already simplified. Gives: a node of the same value, or SAMBA_NONE. */
+#include "compiler/compiler.h"
+
+#include <string.h>
+
+enum { SPACE = 2 }; /* dims before those of space: image and channel, or two of channels */
+
+typedef struct relation {
+    samba_op op;
+    const samba_attrs_conv *attrs;
+    int rank;                                                     /* of x, w and y */
+    int64_t x[SAMBA_MAX_RANK], w[SAMBA_MAX_RANK], y[SAMBA_MAX_RANK]; /* shapes */
+    samba_ref x_ref, w_ref, y_ref;                                /* what is there of them; the result is SAMBA_NONE */
+} relation;
+
+typedef enum role { NOT_ONE, FORWARD, INPUT_GRAD, WEIGHT_GRAD } role;
+static role role_of(samba_op op)
+{
+    switch (op) {
+    case SAMBA_OP_conv2d: case SAMBA_OP_conv3d: return FORWARD;
+    case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv3d_input_grad: return INPUT_GRAD;
+    case SAMBA_OP_conv2d_weight_grad: case SAMBA_OP_conv3d_weight_grad: return WEIGHT_GRAD;
+    default: return NOT_ONE;
+    }
+}
+
+static relation relation_of(const samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    relation r = {.op = (samba_op)node->op, .attrs = &node->attrs->conv, .rank = node->rank, .x_ref = SAMBA_NONE, .w_ref = SAMBA_NONE, .y_ref = SAMBA_NONE};
+    const int64_t *first = samba_node_at(g, inputs[0])->shape, *second = samba_node_at(g, inputs[1])->shape, *result = node->shape;
+    const int64_t *x = first, *w = second, *y = result;
+    const role of = role_of((samba_op)node->op);
+    if (of == FORWARD)
+        r.x_ref = inputs[0], r.w_ref = inputs[1];
+    else if (of == INPUT_GRAD)
+        x = result, w = first, y = second, r.w_ref = inputs[0], r.y_ref = inputs[1];
+    else
+        x = first, w = result, y = second, r.x_ref = inputs[0], r.y_ref = inputs[1];
+    memcpy(r.x, x, sizeof *x * (size_t)r.rank);
+    memcpy(r.w, w, sizeof *w * (size_t)r.rank);
+    memcpy(r.y, y, sizeof *y * (size_t)r.rank);
+    return r;
+}
+
+/* Whether row, column or slab `k` of the kernel meets an element of x from some place. */
+static bool meets(const relation *r, int axis, int64_t k)
+{
+    for (int64_t o = 0; o < r->y[SPACE + axis]; o++) {
+        int64_t at = o * r->attrs->stride.at[axis] - r->attrs->padding.at[axis] + k * r->attrs->dilation.at[axis];
+        if (at >= 0)
+            return at < r->x[SPACE + axis]; /* further places lie further on */
+    }
+    return false;
+}
+
+/* The part [from, to) of the kernel that is left along an axis and the padding that goes with them. Without ones to cut, all. */
+static void cut(const relation *r, int axis, int64_t *from, int64_t *to, int64_t *padding)
+{
+    const int64_t size = r->w[SPACE + axis], dilation = r->attrs->dilation.at[axis], stride = r->attrs->stride.at[axis];
+    int64_t first = 0, end = size;
+    while (first < end && !meets(r, axis, first))
+        first++;
+    while (end > first && !meets(r, axis, end - 1))
+        end--;
+    int64_t left = r->attrs->padding.at[axis] - first * dilation, room = r->x[SPACE + axis] + 2 * left - dilation * (end - first - 1) - 1;
+    bool fits = end > first && left >= 0 && room >= 0 && room / stride + 1 == r->y[SPACE + axis];
+    *from = fits ? first : 0;
+    *to = fits ? end : size;
+    *padding = fits ? left : r->attrs->padding.at[axis];
+}
+
+static samba_ref emit_pad(samba_graph *g, samba_ref a, int rank, const int64_t *before, const int64_t *after)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = rank;
+    memcpy(attrs.pad.before.at, before, sizeof *before * (size_t)rank);
+    memcpy(attrs.pad.after.at, after, sizeof *after * (size_t)rank);
+    return samba_emit(g, SAMBA_OP_pad, 1, &a, &attrs);
+}
+
+static samba_ref emit_slice(samba_graph *g, samba_ref a, int rank, const int64_t *start, const int64_t *stop)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = rank;
+    for (int d = 0; d < rank; d++)
+        attrs.slice.start.at[d] = start[d], attrs.slice.stop.at[d] = stop[d], attrs.slice.step.at[d] = 1;
+    return samba_emit(g, SAMBA_OP_slice, 1, &a, &attrs);
+}
+
+static samba_ref trimmed(samba_graph *g, const relation *r)
+{
+    int64_t start[SAMBA_MAX_RANK] = {0}, stop[SAMBA_MAX_RANK], after[SAMBA_MAX_RANK] = {0}, less = 0;
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.conv = *r->attrs;
+    memcpy(stop, r->w, sizeof stop);
+    for (int axis = 0; axis < r->rank - SPACE; axis++) {
+        const int d = SPACE + axis;
+        cut(r, axis, &start[d], &stop[d], &attrs.conv.padding.at[axis]);
+        after[d] = r->w[d] - stop[d];
+        less += start[d] + after[d];
+    }
+    if (less == 0)
+        return SAMBA_NONE;
+    if (role_of(r->op) == WEIGHT_GRAD) {
+        for (int d = SPACE; d < r->rank; d++)
+            attrs.conv.shape.at[d] = stop[d] - start[d];
+        return emit_pad(g, samba_emit(g, r->op, 2, (samba_ref[]){r->x_ref, r->y_ref}, &attrs), r->rank, start, after);
+    }
+    samba_ref w = emit_slice(g, r->w_ref, r->rank, start, stop);
+    return samba_emit(g, r->op, 2, role_of(r->op) == FORWARD ? (samba_ref[]){r->x_ref, w} : (samba_ref[]){w, r->y_ref}, &attrs);
+}
+
+static samba_ref covered(samba_graph *g, const relation *r)
+{
+    int64_t count = r->x[1];
+    for (int axis = 0; axis < r->rank - SPACE; axis++) {
+        const int d = SPACE + axis;
+        if (r->attrs->padding.at[axis] != 0 || r->attrs->dilation.at[axis] != 1 || r->x[d] != r->w[d])
+            return SAMBA_NONE;
+        count *= r->x[d];
+    }
+    if (r->attrs->groups != 1)
+        return SAMBA_NONE;
+    const int64_t x_shape[2] = {r->x[0], count}, w_shape[2] = {r->w[0], count}, y_shape[2] = {r->x[0], r->w[0]};
+    samba_ref x = r->x_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->x_ref, 2, x_shape);
+    samba_ref w = r->w_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->w_ref, 2, w_shape);
+    samba_ref y = r->y_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->y_ref, 2, y_shape);
+    switch (role_of(r->op)) {
+    case FORWARD: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, x, samba_emit_transpose(g, w, 0, 1)), r->rank, r->y);
+    case INPUT_GRAD: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, y, w), r->rank, r->x);
+    default: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, samba_emit_transpose(g, y, 0, 1), x), r->rank, r->w);
+    }
+}
+
+samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    if (role_of((samba_op)node->op) == NOT_ONE)
+        return SAMBA_NONE;
+    relation r = relation_of(g, node, inputs);
+    for (int d = 0; d < r.rank; d++)
+        if (r.x[d] == 0 || r.w[d] == 0 || r.y[d] == 0)
+            return SAMBA_NONE;
+    samba_ref simpler = trimmed(g, &r);
+    return simpler != SAMBA_NONE ? simpler : covered(g, &r);
+}

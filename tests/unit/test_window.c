@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions whose windows meet padding, or all of an image: what simplify makes of them and of both their gradients, and that values stay
+ * those of the reference. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "training.h"
+
+#include "reference.h"
+
+#include <sambaflow/functional.h>
+
+/* An image of (height, width) pixels and a kernel of (kernel_height, kernel_width). */
+typedef struct window_case {
+    const char *name;
+    int64_t image[2], kernel[2];
+    samba_conv2d_options options;
+    int slices;      /* of weights, forward and backward, after simplify */
+    int pads;        /* of their gradients */
+    int products;    /* matmuls in place of convolutions */
+    int left;        /* convolutions that remain, gradients among them */
+} window_case;
+
+enum { BATCH = 3, CHANNELS = 4, RESULTS = 6 };
+
+static void model(samba_graph *g, const void *options)
+{
+    const window_case *c = options;
+    const int64_t groups = c->options.groups ? c->options.groups : 1;
+    const samba_initializer normal_ = {SAMBA_INIT_NORMAL, 0.1, 0.7};
+    samba_value x = samba_mul(samba_input(g, "x"), samba_parameter(g, "scale", SAMBA_FLOAT32, 3, SHAPE(CHANNELS, c->image[0], c->image[1]), normal_));
+    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 4, SHAPE(RESULTS, CHANNELS / groups, c->kernel[0], c->kernel[1]), normal_);
+    samba_value y = samba_functional_conv2d(x, w, (samba_value){0}, &c->options);
+    samba_output(g, "y", y);
+    samba_loss(g, "loss", samba_sum(samba_mul(y, y), 0, NULL, false));
+}
+
+static const window_case cases[] = {
+    {"one pixel", {1, 1}, {3, 3}, {.padding = {1, 1}}, 1, 1, 3, 0},
+    {"one pixel of groups", {1, 1}, {3, 3}, {.padding = {1, 1}, .groups = 2}, 1, 1, 0, 3},
+    {"a row", {1, 7}, {3, 3}, {.padding = {1, 1}}, 1, 1, 0, 3},
+    {"strided, one place", {2, 2}, {3, 3}, {.stride = {2, 2}, .padding = {1, 1}}, 1, 1, 3, 0},
+    {"first layer of a small image", {2, 2}, {7, 7}, {.stride = {2, 2}, .padding = {3, 3}}, 1, 1, 3, 0},
+    {"dilated", {2, 2}, {3, 3}, {.padding = {2, 2}, .dilation = {2, 2}}, 1, 1, 0, 3},
+    {"all of the image", {5, 4}, {5, 4}, {.no_bias = true}, 0, 0, 3, 0},
+    {"all of one axis", {5, 4}, {5, 3}, {.no_bias = true}, 0, 0, 0, 3},
+    {"every tap meets something", {2, 2}, {3, 3}, {.padding = {1, 1}}, 0, 0, 0, 3},
+    {"more padding than kernel", {2, 3}, {3, 3}, {.padding = {4, 4}}, 0, 0, 0, 3},
+    {"a place beside the image", {1, 1}, {1, 1}, {.padding = {1, 1}}, 0, 0, 0, 3},
+    {"tap between two strides", {1, 4}, {2, 2}, {.stride = {2, 2}, .padding = {1, 1}}, 1, 1, 0, 3},
+};
+
+static int occurrences(const char *text, const char *word)
+{
+    int count = 0;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+        count++;
+    return count;
+}
+
+static void take(void *user, const char *pass, const char *text)
+{
+    char **simplified = user;
+    if (strcmp(pass, "simplify") == 0)
+        *simplified = strdup(text);
+}
+
+static void check_case(void **state)
+{
+    const window_case *c = *state;
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(BATCH, CHANNELS, c->image[0], c->image[1]), 5);
+    char *text = NULL, path[512];
+    samba_compile_options options = compile_of("window", model, c, 1, &x);
+    options.dump_after = "all";
+    options.dump = take;
+    options.dump_user = &text;
+    need(samba_compile(context, &options, path, sizeof path));
+    int slices = occurrences(text, "= slice"), pads = occurrences(text, "= pad"), products = occurrences(text, "= matmul"), left = occurrences(text, "= conv2d");
+    if (slices != c->slices || pads != c->pads || products != c->products || left != c->left)
+        fail_msg("%s: %d slices, %d pads, %d products, %d convolutions, expected %d, %d, %d, %d:\n%s", c->name, slices, pads, products, left, c->slices,
+                 c->pads, c->products, c->left, text);
+    for (int threads = 1; threads <= 2; threads++) {
+        samba_session *session = open_session(path, threads, 3);
+        samba_run_options r = samba_run_defaults();
+        r.inputs = &x;
+        r.input_count = 1;
+        need(samba_run(session, &r));
+        compare_with_reference(&(reference_case){c->name, model, c, 1, &x, false, 0, NULL, 0, SAMBA_FP32}, session);
+        samba_session_free(session);
+    }
+    free(text);
+    samba_tensor_free(x);
+}
+
+int main(void)
+{
+    if (!training_begin())
+        return 1;
+    enum { COUNT = sizeof cases / sizeof cases[0] };
+    struct CMUnitTest tests[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, check_case, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+    return training_end(_cmocka_run_group_tests("window", tests, COUNT, NULL, NULL));
+}
