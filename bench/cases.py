@@ -18,6 +18,37 @@ TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 NEIGHBOUR = 0.10  # an untabled size reaches its neighbours' MFU but for this
 
 
+# Multiply-adds that an image takes forward: of the whole model, and of the layer on the image.
+def resnet(channels, image_size, num_classes, width=64):
+    side = -(-image_size // 2)
+    first = side**2 * width * channels * 49
+    forward, side = first + 8 * width * num_classes, -(-side // 2)
+    for i in range(4):
+        n, inputs = width << i, width << max(i - 1, 0)
+        side = -(-side // 2) if i else side
+        forward += side**2 * (n * inputs * 9 + 3 * n * n * 9 + (n * inputs if i else 0))
+    return forward, first
+
+
+def unet(channels, image_size, depth, width, groups, num_classes):
+    pixels, first = image_size**2, image_size**2 * width * channels * 9
+    forward = first + pixels * (width * width * 9 + width * num_classes)
+    for i in range(1, depth + 1):
+        n = width << i
+        # Down: n / 2 and n channels to n. Up to the level above: the transposed convolution, then n and n / 2 channels to n / 2.
+        forward += (pixels >> 2 * i) * (n * n // 2 * 9 + n * n * 9) + (pixels >> 2 * (i - 1)) * (n * n // 2 + n * n // 2 * 9 + n * n // 4 * 9)
+    return forward, first
+
+
+def vit(channels, image_size, patch_size, num_layers, num_heads, hidden_dim, num_classes):
+    d, patches = hidden_dim, (image_size // patch_size) ** 2
+    first, tokens = patches * d * channels * patch_size**2, patches + 1
+    return first + num_layers * (12 * d * d * tokens + 2 * d * tokens * tokens) + d * num_classes, first
+
+
+IMAGES = {"resnet": resnet, "unet": unet, "vit": vit}
+
+
 @dataclass
 class Case:
     name: str
@@ -27,7 +58,7 @@ class Case:
     settings: dict = field(default_factory=dict)  # of the model: hidden, or n_layer, n_head ...
     kind: str = TRAIN
     dtype: str = "float32"
-    # ratio, mfu: at least; ms, compile_ms, start_ms, peak_bytes, over_plan: at most; neighbours: names of cases, see NEIGHBOUR
+    # ratio (to the fastest peer), eager (the same to PyTorch eager), mfu: at least; ms, compile_ms, start_ms, peak_bytes, over_plan: at most; neighbours: names of cases, see NEIGHBOUR
     targets: dict = field(default_factory=dict)
     jax: bool = True  # whether it belongs to the table that JAX runs in
     long: bool = False  # a step takes about a second or more: left out by --quick
@@ -38,7 +69,9 @@ class Case:
 
     @property
     def classes(self):
-        return {"input": self.settings["vocab_size"], "label": self.settings["vocab_size"]} if self.example == "gpt2" else {"label": 10}
+        if self.example == "gpt2":
+            return {"input": self.settings["vocab_size"], "label": self.settings["vocab_size"]}
+        return {"label": self.settings.get("num_classes", 10)}
 
     def options(self):
         """Of the example's command line."""
@@ -69,6 +102,8 @@ class Case:
         elif self.example == "lenet":
             first = 6 * 784 * 25 * b
             forward = first + (16 * 100 * 150 + 400 * 120 + 120 * 84 + 84 * 10) * b
+        elif self.example in IMAGES:
+            forward, first = (b * count for count in IMAGES[self.example](**s))
         else:
             d, t = s["n_embd"], s["block_size"]
             forward = b * (s["n_layer"] * (12 * d * d * t + d * t * (t + 1)) + d * s["vocab_size"] * t)
@@ -82,7 +117,11 @@ def gpt(n_layer, n_head, n_embd, block_size, vocab_size):
 H128, H777, H1024, H4096 = ({"hidden": width} for width in (128, 777, 1024, 4096))
 GPT128, GPT200, GPT384 = gpt(4, 4, 128, 128, 512), gpt(3, 5, 200, 190, 1009), gpt(6, 6, 384, 256, 4096)
 GPT2 = gpt(12, 12, 768, 256, 50257)
+RESNET32, RESNET224 = {"channels": 3, "image_size": 32, "num_classes": 10}, {"channels": 3, "image_size": 224, "num_classes": 1000}
+UNET = {"channels": 3, "image_size": 128, "depth": 3, "width": 32, "groups": 8, "num_classes": 4}
+VIT = {"channels": 3, "image_size": 224, "patch_size": 16, "num_layers": 12, "num_heads": 3, "hidden_dim": 192, "num_classes": 1000}
 BRISK = {"compile_ms": 50}
+IMAGE = {"eager": 1.3, "compile_ms": 100}
 
 CASES = [
     Case("logreg b1", "logreg", 1, SGD, targets={"ratio": 20, **BRISK}),
@@ -98,6 +137,10 @@ CASES = [
     Case("gpt d384 b8", "gpt2", 8, ADAMW, GPT384, long=True, targets={"ratio": 1.35, "mfu": 0.85, **BRISK}),
     Case("gpt2 124M b4", "gpt2", 4, ADAMW, GPT2, long=True,
          targets={"ratio": 1.35, "mfu": 0.85, "compile_ms": 300, "peak_bytes": 2.6e9, "over_plan": 0.03}),
+    Case("resnet18 32px b128", "resnet", 128, SGD, RESNET32, jax=False, targets=IMAGE),
+    Case("resnet18 224px b8", "resnet", 8, SGD, RESNET224, jax=False, targets=IMAGE),
+    Case("unet 128px b8", "unet", 8, ADAMW, UNET, jax=False, targets=IMAGE),
+    Case("vit tiny b8", "vit", 8, ADAMW, VIT, jax=False, targets=IMAGE),
     Case("resffn h1024 b256 bf16", "resffn", 256, SGD, H1024, dtype="bfloat16", targets={"ratio": 1.4, **BRISK}),
     Case("resffn h4096 b512 bf16", "resffn", 512, ADAMW, H4096, dtype="bfloat16", targets={"ratio": 1.4, "mfu": 0.65, **BRISK}),
     Case("gpt d128 b8 bf16", "gpt2", 8, ADAMW, GPT128, dtype="bfloat16", targets={"ratio": 1.4, **BRISK}),

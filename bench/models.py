@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import protocol
+import vision
 
 
 class LogReg(nn.Module):
@@ -111,11 +112,11 @@ class GPT(nn.Module):
         return self.criterion(logits.view(-1, logits.shape[-1]), label.view(-1))
 
 
-MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT}
+MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT, "resnet": vision.ResNet, "unet": vision.UNet, "vit": vision.ViT}
 
 
 def make(name, settings):
-    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2."""
+    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2; those of vision.py's."""
     return MODELS[name](**settings)
 
 
@@ -127,8 +128,8 @@ def read_safetensors(path):
 class Trainer:
     """A whole training step: zero_grad, forward, backward, clipping with AdamW, optimizer."""
 
-    def __init__(self, name, tensors, settings, optimizer="sgd", lr=0.01, momentum=0.9, weight_decay=1e-4, max_grad_norm=0.0):
-        self.model = make(name, settings)
+    def __init__(self, name, tensors, settings, optimizer="sgd", lr=0.01, momentum=0.9, weight_decay=1e-4, max_grad_norm=0.0, dtype=torch.float32):
+        self.model = make(name, settings).to(dtype)
         with torch.no_grad():
             for key, parameter in self.model.named_parameters():
                 parameter.copy_(tensors[key])

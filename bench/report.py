@@ -137,6 +137,9 @@ def misses(cases, rows):
         for what, target in case.targets.items():
             if what in ("ratio", "mfu"):
                 want(case, what, row[what], low=target)
+            elif what == "eager":
+                peer = row["peers"].get("eager", {})
+                want(case, "ratio to PyTorch eager", peer["ms"] / row["ms"] if "ms" in peer else None, low=target)
             elif what == "over_plan":
                 want(case, what, (row["peak_bytes"] - row["base_bytes"]) / row["plan_bytes"] - 1, high=target)
             elif what == "neighbours":
