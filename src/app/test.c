@@ -255,7 +255,9 @@ static samba_status step_and_compare(tester *t)
     SAMBA_TRY(gather_leaves(t));
     samba_run_options run = samba_run_defaults();
     const char *types[SAMBA_PHASE_COUNT];
-    run.train = false; /* dropout off */
+    for (int i = 0; i < t->plan.argin_count; i++)
+        if (t->plan.argins[i].role == 1) /* a dropout rate */
+            SAMBA_TRY(samba_session_set_hyperparameters(t->session, 1, &(samba_hyperparameter){t->plan.argins[i].name, 0}));
     run.section_types = types; /* all by name: with gradient accumulation the schedule leaves some out of a first run */
     for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++)
         for (int i = 0; i < t->plan.section_count; i++)

@@ -100,6 +100,25 @@ does "compare AdamW with the reference" "lin_layer.weight.exp_avg" "$logreg" tes
 does "go on after NaN" "became nan" "$logreg" run -p "$pef" --data "$data" --lr 1e6 --weight-decay 1e6 --num-epochs 1 --json
 does "train without the compiler" "step 10  loss" "$build/examples/train_alone" "$pef"
 
+# ---- images ----
+for model in resnet unet vit; do
+    case $model in
+    resnet) little=(--width 4) ;;
+    unet) little=(--width 4 --groups 2) ;;
+    vit) little=(--num-layers 1 --num-heads 2 --hidden-dim 16) ;;
+    esac
+    does "$model: compare with the reference" "agree with the reference" "$build/examples/$model" test "${little[@]}" -b 16
+    does "$model: compile" "out/$model/$model.pef" "$build/examples/$model" compile "${little[@]}" -b 8
+    does "$model: train on the digits" "test " "$build/examples/$model" run -p "out/$model/$model.pef" --data "$data" --num-iterations 3
+done
+does "resnet: compare float64 with the reference" "agree with the reference" "$build/examples/resnet" test --width 4 -b 64 --float64
+"$build/examples/unet" compile --num-classes 5 --output-folder five >/dev/null 2>&1
+refuses "unet: more labels than classes" 1 "is not among the model's" "$build/examples/unet" run -p five/unet/unet.pef --data "$data" --num-classes 5
+refuses "unet: an image that cannot be halved" 64 "--image-size must be divisible" "$build/examples/unet" compile --image-size 30
+refuses "unet: groups" 64 "--groups must divide --width" "$build/examples/unet" compile --groups 3
+refuses "vit: patches beyond the image" 64 "--patch-size must divide --image-size" "$build/examples/vit" compile --patch-size 5
+refuses "vit: heads do not divide the width" 64 "--num-heads must divide --hidden-dim" "$build/examples/vit" compile --num-heads 3
+
 # ---- a language model ----
 small=(--n-layer 1 --n-head 2 --n-embd 16 --block-size 16)
 does "gpt2: compile" "out/gpt2/gpt2.pef" "$gpt2" compile "${small[@]}" -b 8

@@ -20,7 +20,7 @@ static void need(samba_status status)
     exit(1);
 }
 
-static samba_tensor *input(samba_session *session, const char *name)
+static samba_tensor *tensor_of(samba_session *session, const char *name)
 {
     for (int i = 0; i < samba_session_tensor_count(session); i++) {
         samba_tensor_info info;
@@ -47,16 +47,16 @@ typedef struct samples {
 static void open_samples(samba_session *session, const char *folder, samples *s)
 {
     char path[1024];
-    s->label = input(session, "label");
-    if (samba_tensor_rank(s->label) == 1) {
-        s->image = input(session, "image");
+    s->label = tensor_of(session, "label");
+    if (samba_tensor_rank(s->label) != 2) {
+        s->image = tensor_of(session, "image");
         snprintf(path, sizeof path, "%s/digits-images-idx3-ubyte.gz", folder);
         need(samba_idx_read(context, path, &s->pixels));
         snprintf(path, sizeof path, "%s/digits-labels-idx1-ubyte.gz", folder);
         need(samba_idx_read(context, path, &s->classes));
         return;
     }
-    s->image = input(session, "input");
+    s->image = tensor_of(session, "input");
     snprintf(path, sizeof path, "%s/text.txt", folder);
     FILE *file = fopen(path, "rb");
     if (file) {
@@ -69,17 +69,23 @@ static void open_samples(samba_session *session, const char *folder, samples *s)
     }
 }
 
+/* A label is a digit, or as examples/unet has it the class of every pixel: 1 + the digit on its line, 0 beside it. */
 static void fill_digits(samples *s, int64_t first)
 {
+    bool pixelwise = samba_tensor_rank(s->label) == 3;
     int64_t batch = samba_tensor_shape(s->label)[0], count = samba_tensor_shape(s->classes)[0];
     float *image = samba_tensor_data(s->image);
     int64_t *label = samba_tensor_data(s->label);
     const uint8_t *pixels = samba_tensor_data(s->pixels), *classes = samba_tensor_data(s->classes);
     for (int64_t i = 0; i < batch; i++) {
         int64_t from = (first + i) % count;
-        label[i] = classes[from];
-        for (int p = 0; p < 784; p++)
+        if (!pixelwise)
+            label[i] = classes[from];
+        for (int p = 0; p < 784; p++) {
             image[i * 784 + p] = ((float)pixels[from * 784 + p] / 255.0f - 0.1307f) / 0.3081f;
+            if (pixelwise)
+                label[i * 784 + p] = image[i * 784 + p] > 1 ? 1 + classes[from] : 0;
+        }
     }
 }
 
@@ -109,7 +115,7 @@ int main(int argc, char **argv)
         need(samba_session_save(session, argv[4], false));
     open_samples(session, argv[2], &s);
     samba_tensor *loss, *inputs[2] = {s.image, s.label};
-    need(samba_tensor_new(context, "loss", SAMBA_FLOAT32, 0, NULL, &loss));
+    loss = tensor_of(session, "loss");
     samba_run_options run = samba_run_defaults();
     run.inputs = inputs;
     run.input_count = 2;
@@ -118,7 +124,9 @@ int main(int argc, char **argv)
     for (int step = 0; step < atoi(argv[3]); step++) {
         (s.text_size ? fill_text : fill_digits)(&s, step * samba_tensor_shape(s.label)[0]);
         need(samba_run(session, &run));
-        printf("%.9g\n", (double)*(float *)samba_tensor_data(loss));
+        double value;
+        need(samba_tensor_item(loss, &value));
+        printf("%.9g\n", value);
     }
     if (argc > 5)
         need(samba_session_save(session, argv[5], true));
