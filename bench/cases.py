@@ -69,7 +69,7 @@ class Case:
 
     @property
     def classes(self):
-        if self.example == "gpt2":
+        if "vocab_size" in self.settings:
             return {"input": self.settings["vocab_size"], "label": self.settings["vocab_size"]}
         return {"label": self.settings.get("num_classes", 10)}
 
@@ -84,7 +84,7 @@ class Case:
         if self.dtype == "bfloat16":
             words += ["--precision", "bf16"]
         if self.kind == INFERENCE:
-            return words + ["--inference"] + ["--logits"] * (self.example == "gpt2")
+            return words + ["--inference"] + ["--logits"] * ("vocab_size" in self.settings)
         for key, value in self.optimizer.items():
             words += ["--" + key.replace("_", "-"), str(value)]
         return words
@@ -104,6 +104,9 @@ class Case:
             forward = first + (16 * 100 * 150 + 400 * 120 + 120 * 84 + 84 * 10) * b
         elif self.example in IMAGES:
             forward, first = (b * count for count in IMAGES[self.example](**s))
+        elif self.example == "lstm":
+            h, t = s["hidden_size"], s["block_size"]
+            forward = b * t * (s["num_layers"] * 8 * h * h + h * s["vocab_size"])
         else:
             d, t = s["n_embd"], s["block_size"]
             forward = b * (s["n_layer"] * (12 * d * d * t + d * t * (t + 1)) + d * s["vocab_size"] * t)
@@ -141,6 +144,8 @@ CASES = [
     Case("resnet18 224px b8", "resnet", 8, SGD, RESNET224, jax=False, targets=IMAGE),
     Case("unet 128px b8", "unet", 8, ADAMW, UNET, jax=False, targets=IMAGE),
     Case("vit tiny b8", "vit", 8, ADAMW, VIT, jax=False, targets=IMAGE),
+    Case("lstm h650 b20", "lstm", 20, ADAMW, {"num_layers": 2, "hidden_size": 650, "block_size": 35, "vocab_size": 10000}, jax=False,
+         targets={"ratio": 1.3, "compile_ms": 200}),
     Case("resffn h1024 b256 bf16", "resffn", 256, SGD, H1024, dtype="bfloat16", targets={"ratio": 1.4, **BRISK}),
     Case("resffn h4096 b512 bf16", "resffn", 512, ADAMW, H4096, dtype="bfloat16", targets={"ratio": 1.4, "mfu": 0.65, **BRISK}),
     Case("gpt d128 b8 bf16", "gpt2", 8, ADAMW, GPT128, dtype="bfloat16", targets={"ratio": 1.4, **BRISK}),

@@ -112,11 +112,28 @@ class GPT(nn.Module):
         return self.criterion(logits.view(-1, logits.shape[-1]), label.view(-1))
 
 
-MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT, "resnet": vision.ResNet, "unet": vision.UNet, "vit": vision.ViT}
+class LSTMModel(nn.Module):
+    """A language model as examples/word_language_model of PyTorch has it."""
+
+    def __init__(self, num_layers=2, hidden_size=128, block_size=64, vocab_size=256):
+        super().__init__()
+        self.encoder = nn.Embedding(vocab_size, hidden_size)
+        self.rnn = nn.LSTM(hidden_size, hidden_size, num_layers)
+        self.decoder = nn.Linear(hidden_size, vocab_size)
+        self.criterion = nn.CrossEntropyLoss()
+
+    def forward(self, input, label):
+        x, _ = self.rnn(self.encoder(input.t()))
+        logits = self.decoder(x)
+        return self.criterion(logits.view(-1, logits.shape[-1]), label.t().reshape(-1))
+
+
+MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT, "lstm": LSTMModel, "resnet": vision.ResNet, "unet": vision.UNet, "vit": vision.ViT}
 
 
 def make(name, settings):
-    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2; those of vision.py's."""
+    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2; num_layers, hidden_size, block_size,
+    vocab_size for lstm; those of vision.py's."""
     return MODELS[name](**settings)
 
 

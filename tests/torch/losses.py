@@ -27,6 +27,7 @@ MODELS = {
     "resnet": dict(width=8),
     "unet": dict(width=8, groups=2),
     "vit": dict(num_layers=2, num_heads=2, hidden_dim=32),
+    "lstm": dict(num_layers=2, hidden_size=32, block_size=16, vocab_size=128),
 }
 BATCH = {"resnet": 16, "unet": 8}  # else 32
 
@@ -82,7 +83,7 @@ def main():
     trainer = Trainer(model, read_safetensors(initial), MODELS[model], **SETTINGS[optimizer], dtype=dtype)
     if precision == "bf16":
         trainer.model.forward = torch.autocast("cpu", torch.bfloat16)(trainer.model.forward)
-    if model == "gpt2":
+    if model in ("gpt2", "lstm"):
         sample = text(folder, 4, 16)
     else:
         sample = digits(folder, BATCH.get(model, 32), model)

@@ -15,7 +15,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 printf '%-8s %-6s %-9s %14s %14s\n' model optim precision 'first loss' 'greatest error'
-for model in logreg resffn lenet gpt2 resnet unet vit; do
+for model in logreg resffn lenet gpt2 lstm resnet unet vit; do
     for optimizer in sgd adamw; do
         # The same settings stand in losses.py.
         if [ $optimizer = sgd ]; then
@@ -28,6 +28,7 @@ for model in logreg resffn lenet gpt2 resnet unet vit; do
         resnet) size=(--batch-size 16 --width 8) ;;
         unet) size=(--batch-size 8 --width 8 --groups 2) ;;
         vit) size=(--batch-size 32 --num-layers 2 --num-heads 2 --hidden-dim 32) ;;
+        lstm) size=(--batch-size 4 --num-layers 2 --hidden-size 32 --block-size 16 --vocab-size 128) ;;
         *) size=(--batch-size 32) ;;
         esac
         case $model in
