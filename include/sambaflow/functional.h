@@ -15,5 +15,6 @@
 #include <sambaflow/recurrent.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
+#include <sambaflow/sort.h>
 
 #endif

@@ -46,6 +46,14 @@ SAMBA_API samba_value samba_count_nonzero(samba_value a, int count, const int *d
 SAMBA_API samba_value samba_vector_norm(samba_value a, double p, int count, const int *dims, bool keepdim);
 SAMBA_API samba_value samba_logsumexp(samba_value a, int count, const int *dims, bool keepdim); /* integers as float32 */
 
+/* Running sums, products, log-sum-exponentials: element i is that of elements 0 to i along dim. */
+SAMBA_API samba_value samba_cumsum(samba_value a, int dim);
+SAMBA_API samba_value samba_cumprod(samba_value a, int dim);
+SAMBA_API samba_value samba_logcumsumexp(samba_value a, int dim); /* floating-point values */
+/* The greatest and the least so far, and where they stood: the last of equal ones; NaN from the first NaN on. */
+SAMBA_API samba_value samba_cummax(samba_value a, int dim, samba_value *indices);
+SAMBA_API samba_value samba_cummin(samba_value a, int dim, samba_value *indices);
+
 #ifdef __cplusplus
 }
 #endif

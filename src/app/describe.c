@@ -18,7 +18,7 @@ static const struct {
 };
 
 static const char *const kind_names[] = {"input", "parameter", "buffer", "gradient", "output"};
-static const char *const stage_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention"};
+static const char *const stage_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention", "line"};
 
 static int64_t memory_part(const samba_memory_info *memory, int index)
 {

@@ -231,6 +231,9 @@ samba_status samba_contract_describe(const samba_graph *graph, const samba_acces
                                      int *plan_rank, int64_t *plan_shape);
 samba_status samba_lower_kernel(samba_compiler *compiler, int32_t group);                      /* lower_kernel.c */
 samba_status samba_lower_attention(samba_compiler *compiler, int32_t group);                   /* lower_attention.c */
+samba_status samba_lower_line(samba_compiler *compiler, int32_t group); /* lower_line.c */
+/* The buffer that holds a value's elements in order, from a given element on; copies views that do not. lower_kernel.c */
+samba_status samba_lower_contiguous(samba_compiler *compiler, samba_ref ref, samba_phase phase, samba_operand *operand);
 samba_status samba_lower_move(samba_compiler *compiler, int32_t group);                        /* lower_move.c */
 
 #endif

@@ -157,18 +157,22 @@ static bool alias(samba_fusion *f, samba_ref ref)
     return true;
 }
 
-/* attention and attention_lse of the same inputs are two results of one kernel. The group that holds the other; -1: none does. */
+/* Two results of one kernel, such as attention and attention_lse of the same inputs. The group that holds the other; -1: none does. */
 static int32_t twin_group(const samba_fusion *f, samba_ref ref)
 {
+    static const samba_op twins[][2] = {{SAMBA_OP_attention, SAMBA_OP_attention_lse}, {SAMBA_OP_sort, SAMBA_OP_argsort},
+                                        {SAMBA_OP_cummax, SAMBA_OP_cummax_index}, {SAMBA_OP_cummin, SAMBA_OP_cummin_index}};
     const samba_node *node = samba_node_at(f->graph, ref);
-    samba_op other = node->op == SAMBA_OP_attention ? SAMBA_OP_attention_lse : SAMBA_OP_attention;
-    if (node->op != SAMBA_OP_attention && node->op != SAMBA_OP_attention_lse)
+    samba_op other = SAMBA_OP_COUNT;
+    for (int i = 0; i < SAMBA_COUNT(twins); i++)
+        other = node->op == twins[i][0] ? twins[i][1] : node->op == twins[i][1] ? twins[i][0] : other;
+    if (other == SAMBA_OP_COUNT)
         return -1;
+    size_t attrs = samba_attrs_table[samba_ops[node->op].attrs].size;
     for (int32_t k = 0; k < f->group_count; k++) {
         const samba_node *anchor = samba_node_at(f->graph, f->groups[k].anchor);
         if (f->groups[k].kind == SAMBA_GROUP_KERNEL && anchor->op == other && anchor->phase == node->phase && anchor->arity == node->arity &&
-            memcmp(anchor->inputs, node->inputs, sizeof(samba_ref) * node->arity) == 0 &&
-            memcmp(&anchor->attrs->attention, &node->attrs->attention, sizeof node->attrs->attention) == 0)
+            memcmp(anchor->inputs, node->inputs, sizeof(samba_ref) * node->arity) == 0 && memcmp(anchor->attrs, node->attrs, attrs) == 0)
             return k;
     }
     return -1;

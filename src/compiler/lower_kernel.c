@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators with a kernel of their own: pooling and embedding here, attention in lower_attention.c. Operands here are contiguous; a view that is not is copied first. */
+ * Operators with a kernel of their own: pooling and embedding here, attention in lower_attention.c, lines in lower_line.c. Operands here are contiguous; a view that is not is copied first. */
 #include "compiler/compiler.h"
 
 #include <string.h>
 
 /* The buffer that holds a value's elements in order, from a given element on; copies views that do not. */
-static samba_status contiguous(samba_compiler *c, samba_ref ref, samba_phase phase, samba_operand *operand)
+samba_status samba_lower_contiguous(samba_compiler *c, samba_ref ref, samba_phase phase, samba_operand *operand)
 {
     const samba_node *node = samba_node_at(c->graph, ref);
     const samba_access *access = &c->fusion.access[ref];
@@ -29,7 +29,7 @@ static samba_status add(samba_compiler *c, const samba_group *group, samba_stage
     if (!operands)
         return SAMBA_ERROR_MEMORY;
     for (int i = 0; i < count; i++)
-        SAMBA_TRY(contiguous(c, inputs[i], group->phase, &operands[i]));
+        SAMBA_TRY(samba_lower_contiguous(c, inputs[i], group->phase, &operands[i]));
     const samba_node *node = samba_node_at(c->graph, group->anchor);
     operands[count] = (samba_operand){.buffer = c->buffer_of[group->anchor], .dtype = node->dtype};
     SAMBA_TRY(samba_plan_add_stage(c, group->phase, stage));
@@ -145,6 +145,9 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     }
     case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad:
         return samba_lower_attention(c, index);
+    case SAMBA_OP_sort: case SAMBA_OP_argsort: case SAMBA_OP_cumsum: case SAMBA_OP_cumprod: case SAMBA_OP_cumprod_grad: case SAMBA_OP_logcumsumexp:
+    case SAMBA_OP_cummax: case SAMBA_OP_cummax_index: case SAMBA_OP_cummin: case SAMBA_OP_cummin_index:
+        return samba_lower_line(c, index);
     case SAMBA_OP_index_add:
         return index_add(c, group, node);
     default:

@@ -95,13 +95,14 @@ typedef struct samba_prepared {
     char **kept;        /* where its address goes, before anything runs; NULL where kept_bytes is 0 */
 } samba_prepared;
 
-/* kernels/cpu/: tile.c, contract.c, pool.c, gather.c, attention.c. The stage must outlive the prepared state. */
+/* kernels/cpu/: tile.c, contract.c, pool.c, gather.c, attention.c, line.c. The stage must outlive the prepared state. */
 samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 /* ---- tile programs as a part of other stages (kernels/cpu/tile.c) ---- */
 typedef struct samba_tile_program samba_tile_program; /* a stage's program with pointers resolved */

@@ -81,9 +81,10 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
                 return made ? SAMBA_WRITES : SAMBA_READS;
             }
         break;
+    case SAMBA_STAGE_LINE: return operand <= (stage->line.function == SAMBA_LINE_CUMPROD_GRAD) ? SAMBA_READS : SAMBA_WRITES;
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return 0;
 }
 
-const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention"};
+const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention", "line"};

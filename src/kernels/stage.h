@@ -140,9 +140,22 @@ typedef struct samba_attention {
 /* Where a part stands among the operands, -1: not there; returns the number of operands. kernels/stage.c */
 int32_t samba_attention_places(const samba_attention *attention, int32_t places[SAMBA_ATTENTION_PARTS]);
 
+/* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if they are
+ * wanted, of x's dtype; the places, int64, if they are wanted (sort, cummax, cummin). ops/line.c says what the functions mean. */
+typedef enum samba_line_function { /* numbers are part of the file format */
+    SAMBA_LINE_SORT = 0, SAMBA_LINE_CUMSUM = 1, SAMBA_LINE_CUMPROD = 2, SAMBA_LINE_CUMPROD_GRAD = 3, SAMBA_LINE_LOGCUMSUMEXP = 4,
+    SAMBA_LINE_CUMMAX = 5, SAMBA_LINE_CUMMIN = 6, SAMBA_LINE_FUNCTION_COUNT = 7
+} samba_line_function;
+typedef struct samba_line {
+    int32_t function, backwards; /* sort: the greatest first; others: from the last element on */
+    int32_t has_values, has_indices;
+    int64_t outer, size, inner;
+    int64_t count; /* results along the dim: sort may want but the first; else size */
+} samba_line;
+
 typedef enum samba_stage_kind {
     SAMBA_STAGE_TILE = 0, SAMBA_STAGE_CONTRACT = 1, SAMBA_STAGE_POOL = 2, SAMBA_STAGE_GATHER = 3, SAMBA_STAGE_ATTENTION = 4,
-    SAMBA_STAGE_KIND_COUNT = 5
+    SAMBA_STAGE_LINE = 5, SAMBA_STAGE_KIND_COUNT = 6
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* kernels/stage.c: "tile" ... */
 
@@ -156,7 +169,7 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER 0; ATTENTION 4 */
+    int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER, LINE 0; ATTENTION 4 */
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;
@@ -165,6 +178,7 @@ typedef struct samba_stage {
     samba_pool pool;
     samba_gather gather;
     samba_attention attention;
+    samba_line line;
 } samba_stage;
 typedef enum samba_access_kind { SAMBA_READS = 1, SAMBA_WRITES = 2 } samba_access_kind;
 /* What the stage does to the memory of an operand: either, both or 0. kernels/stage.c */

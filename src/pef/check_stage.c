@@ -276,6 +276,43 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
     return SAMBA_OK;
 }
 
+/* ---- line: contiguous operands; what there is depends on the function ---- */
+static samba_status check_line(const samba_check *check, const samba_stage *stage)
+{
+    const samba_line *line = &stage->line;
+    bool sorts = line->function == SAMBA_LINE_SORT, gradient = line->function == SAMBA_LINE_CUMPROD_GRAD;
+    bool chooses = sorts || line->function == SAMBA_LINE_CUMMAX || line->function == SAMBA_LINE_CUMMIN;
+    int64_t sizes[4], numel, results;
+    bool possible = line->function >= 0 && line->function < SAMBA_LINE_FUNCTION_COUNT && line->count >= 0 && line->count <= line->size &&
+                    (sorts || line->count == line->size) && (!sorts || line->size <= (int64_t)1 << 31) && (chooses || (line->has_values && !line->has_indices)) &&
+                    (line->has_values || line->has_indices) &&
+                    samba_check_numel(3, (int64_t[]){line->outer, line->size, line->inner}, &numel) &&
+                    samba_check_numel(3, (int64_t[]){line->outer, line->count, line->inner}, &results);
+    if (!possible)
+        return samba_check_stage_fail(check, "function %d over %lld x %lld x %lld, of which %lld, is impossible", line->function, (long long)line->outer,
+                                      (long long)line->size, (long long)line->inner, (long long)line->count);
+    int32_t count = 0, values = 1 + gradient;
+    sizes[count++] = numel;
+    if (gradient)
+        sizes[count++] = numel;
+    if (line->has_values)
+        sizes[count++] = results;
+    if (line->has_indices)
+        sizes[count++] = results;
+    SAMBA_TRY(check_sizes(check, stage, count, sizes));
+    for (int32_t i = 1; i < values + line->has_values; i++)
+        if (stage->operands[i].dtype != stage->operands[0].dtype)
+            return samba_check_stage_fail(check, "operand %d of a line is %s and the first %s", i, samba_dtype_name((samba_dtype)stage->operands[i].dtype),
+                                          samba_dtype_name((samba_dtype)stage->operands[0].dtype));
+    bool real = samba_dtype_is_floating_point((samba_dtype)stage->operands[0].dtype);
+    if ((gradient || line->function == SAMBA_LINE_LOGCUMSUMEXP) && !real)
+        return samba_check_stage_fail(check, "function %d of a line takes floating point, not %s", line->function,
+                                      samba_dtype_name((samba_dtype)stage->operands[0].dtype));
+    if (line->has_indices && stage->operands[count - 1].dtype != SAMBA_INT64)
+        return samba_check_stage_fail(check, "places in a line must be int64");
+    return SAMBA_OK;
+}
+
 samba_status samba_check_stage(const samba_check *check, const samba_stage *stage)
 {
     int64_t numel;
@@ -301,6 +338,8 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
         return check_gather(check, stage);
     case SAMBA_STAGE_ATTENTION:
         return check_attention(check, stage);
+    case SAMBA_STAGE_LINE:
+        return check_line(check, stage);
     case SAMBA_STAGE_KIND_COUNT:
         break;
     }

@@ -69,6 +69,8 @@ static void format_domain(const samba_stage *stage, char *buffer, size_t size)
     } else if (stage->kind == SAMBA_STAGE_POOL) {
         snprintf(buffer, size, "%lld of %lldx%lld", (long long)stage->pool.planes, (long long)stage->pool.oh,
                  (long long)stage->pool.ow);
+    } else if (stage->kind == SAMBA_STAGE_LINE) {
+        snprintf(buffer, size, "%lld of %lld", (long long)(stage->line.outer * stage->line.inner), (long long)stage->line.size);
     } else {
         snprintf(buffer, size, "%lld of %lld", (long long)stage->gather.count, (long long)stage->gather.width);
     }

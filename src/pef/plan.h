@@ -8,7 +8,7 @@
 #include "kernels/stage.h"
 #include <sambaflow/session.h>
 
-#define SAMBA_PEF_VERSION 2
+#define SAMBA_PEF_VERSION 3
 
 typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */
     char *name;

@@ -229,7 +229,7 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     SAMBA_TRY(narrow(in, "a stage's kind", from->kind, 0, SAMBA_STAGE_KIND_COUNT - 1));
     if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
         !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
-        !from->attention != (from->kind != SAMBA_STAGE_ATTENTION))
+        !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
     to->kind = from->kind;
@@ -269,6 +269,15 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
                                           .d = from->attention->d,
                                           .dv = from->attention->dv,
                                           .scale = from->attention->scale};
+    if (from->line)
+        to->line = (samba_line){.function = from->line->function,
+                                .backwards = from->line->backwards ? 1 : 0,
+                                .has_values = from->line->has_values ? 1 : 0,
+                                .has_indices = from->line->has_indices ? 1 : 0,
+                                .outer = from->line->outer,
+                                .size = from->line->size,
+                                .inner = from->line->inner,
+                                .count = from->line->count};
     return SAMBA_OK;
 }
 

@@ -155,6 +155,19 @@ static void fill_attention(const samba_attention *attention, Samba__Pef__Attenti
     message->scale = attention->scale;
 }
 
+static void fill_line(const samba_line *line, Samba__Pef__Line *message)
+{
+    samba__pef__line__init(message);
+    message->function = line->function;
+    message->backwards = line->backwards;
+    message->has_values = line->has_values;
+    message->has_indices = line->has_indices;
+    message->outer = line->outer;
+    message->size = line->size;
+    message->inner = line->inner;
+    message->count = line->count;
+}
+
 _Static_assert(sizeof(samba_stage_operator) == 3 * sizeof(int32_t) && sizeof(samba_plan_place) == 3 * sizeof(int32_t), "lists of numbers");
 
 static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Samba__Pef__Stage *message)
@@ -214,6 +227,12 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         if (!message->attention)
             return SAMBA_ERROR_MEMORY;
         fill_attention(&stage->attention, message->attention);
+    }
+    if (stage->kind == SAMBA_STAGE_LINE) {
+        message->line = samba_arena_alloc(arena, sizeof *message->line);
+        if (!message->line)
+            return SAMBA_ERROR_MEMORY;
+        fill_line(&stage->line, message->line);
     }
     return SAMBA_OK;
 }

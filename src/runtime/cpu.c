@@ -28,6 +28,7 @@
 #define TILE_VALUES 12e9 /* results of instructions, registers in cache */
 #define SLOW_VALUES 1.5e9 /* of exponentials and their like */
 #define POOL_FLOPS 6e9
+#define LINE_FLOPS 1e9 /* steps of sorting and of running sums */
 #define BYTES 8e9        /* from memory */
 #define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
 #define CACHED_PLAN (1 << 20)
@@ -161,6 +162,9 @@ static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
         break;
     case SAMBA_STAGE_POOL:
         work = (double)stage->flops / POOL_FLOPS;
+        break;
+    case SAMBA_STAGE_LINE:
+        work = (double)stage->flops / LINE_FLOPS;
         break;
     case SAMBA_STAGE_GATHER:
     case SAMBA_STAGE_KIND_COUNT:

@@ -3,6 +3,7 @@
  * Reductions that are operators of the graph, or one step away: sums, extrema and their places, products, truths. Operators keep reduced
  * dims with size 1; a reshape drops them. Sums of integers are int64 and 16-bit floats are computed in float32, as in PyTorch. */
 #include "trace/reduction.h"
+#include "ops/ops.h"
 
 #include <sambaflow/elementwise.h>
 #include <sambaflow/reduce.h>
@@ -214,24 +215,6 @@ samba_value samba_min(samba_value a, int dim, bool keepdim, samba_value *indices
     return extremum("min", SAMBA_OP_amin, a, dim, keepdim, indices);
 }
 
-/* Places in the elements of `a` in order: outer blocks, the index along dim, inner elements. */
-samba_ref samba_trace_places(samba_graph *graph, const samba_node *a, samba_ref index, int dim)
-{
-    int64_t outer = 1, inner = 1, size = a->shape[dim], count = samba_node_at(graph, index)->shape[dim];
-    for (int d = 0; d < a->rank; d++)
-        *(d < dim ? &outer : &inner) *= d == dim ? 1 : a->shape[d];
-    int64_t shape[3] = {outer, count, inner};
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 3, .at = {outer, 1, inner}}, .dim = 0};
-    samba_ref block = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
-    attrs.iota.dim = 2;
-    samba_ref element = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
-    samba_ref start = samba_emit2(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, block, (double)(size * inner)), element);
-    index = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reshape(graph, index, 3, shape), (double)inner);
-    return samba_emit2(graph, SAMBA_OP_add, index, start);
-}
-
 samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, int dim)
 {
     if (a == SAMBA_NONE || index == SAMBA_NONE)
@@ -239,7 +222,7 @@ samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, 
     samba_node node = *samba_node_at(graph, a), result = *samba_node_at(graph, index);
     int64_t numel = 0;
     samba_shape_numel(node.rank, node.shape, &numel);
-    samba_ref places = samba_trace_places(graph, &node, index, dim);
+    samba_ref places = samba_emit_places(graph, &node, index, dim);
     samba_ref table = samba_emit_reshape(graph, a, 2, (int64_t[]){numel, 1});
     return samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_embedding, table, places), result.rank, result.shape);
 }

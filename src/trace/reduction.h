@@ -20,7 +20,5 @@ samba_value samba_reduction_leave(samba_graph *graph, const samba_reduction *fro
 samba_ref samba_trace_lift(samba_value a); /* 16-bit floats as float32 */
 /* Elements of floating-point `a` at an int64 index along dim; other dims of both are equal. The gradient goes to those places. */
 samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, int dim);
-/* Where these stand among all elements: int64 (outer, index, inner). */
-samba_ref samba_trace_places(samba_graph *graph, const samba_node *a, samba_ref index, int dim);
 
 #endif

@@ -5,7 +5,7 @@
  *   make_train_plan   y = relu(x*w + b), loss = sum(y), the gradient of w, a step w -= lr * w.grad; a table looked up by `token`;
  * outputs that show the dropout rate and seed that the device had. ZEROGRAD FWD BCKWD OPT, one section each. make_zoo_plan one
  * section with a stage of every kind: contraction with windows, pools, gather, scatter, a program that reduces rows and one that
- * does the same along long rows, random numbers, coordinates, attention and its gradient.
+ * does the same along long rows, random numbers, coordinates, attention and its gradient, lines.
  *
  * Include after cmocka.h. The plan's memory is its arena's. */
 #ifndef SAMBA_TEST_PLANS_H
@@ -434,6 +434,22 @@ static inline void make_zoo_attention(samba_plan *plan)
     }
 }
 
+/* 2 x 5 x 3: the greatest 4 of each line with their places, and the gradient of running products. */
+static inline void make_zoo_lines(samba_plan *plan)
+{
+    int32_t x = plan_buffer(plan, 30 * 4), values = plan_buffer(plan, 24 * 4), places = plan_buffer(plan, 24 * 8), dx = plan_buffer(plan, 30 * 4);
+    samba_stage *stage = plan_stage(plan, SAMBA_STAGE_LINE, "sort argsort", 0, NULL);
+    stage->line = (samba_line){SAMBA_LINE_SORT, 1, 1, 1, 2, 5, 3, 4};
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, values, SAMBA_FLOAT32, 0, 0);
+    operand(stage, places, SAMBA_INT64, 0, 0);
+    stage = plan_stage(plan, SAMBA_STAGE_LINE, "cumprod_grad", 0, NULL);
+    stage->line = (samba_line){SAMBA_LINE_CUMPROD_GRAD, 0, 1, 0, 2, 5, 3, 5};
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, dx, SAMBA_FLOAT32, 0, 0);
+}
+
 static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
 {
     static const float numbers[5] = {1, 2, 3, 4, 5};
@@ -452,6 +468,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
     make_zoo_rows(plan, 2, 700);
     make_zoo_numbers(plan);
     make_zoo_attention(plan);
+    make_zoo_lines(plan);
 }
 
 #endif

@@ -523,6 +523,29 @@ static inline void embeddings(random_case *t)
     finish(t, samba_cast(y, t->dtype));
 }
 
+static inline void lines(random_case *t) /* along any dim, of lines sorted by insertion, by digits, and selected from */
+{
+    int rank = (int)between(t, 1, 4), dim = (int)below(t, rank);
+    int64_t shape[4];
+    for (int i = 0; i < rank; i++)
+        shape[i] = chance(t, 90) ? size(t) : 1;
+    if (chance(t, 30))
+        shape[dim] = between(t, 60, 700);
+    samba_value x = seen(t, rank, shape), index, y = samba_mul_scalar(x, 0.5);
+    int64_t n = samba_value_size(x, dim);
+    switch (below(t, 6)) {
+    case 0: y = samba_sort(y, dim, chance(t, 50), &index); break;
+    case 1: y = samba_topk(y, below(t, (chance(t, 50) ? n : n / 5) + 1), dim, chance(t, 50), &index); break;
+    case 2: y = chance(t, 50) ? samba_cummax(y, dim, &index) : samba_cummin(y, dim, &index); break;
+    case 3: y = index = samba_cumsum(y, dim); break;
+    case 4: y = index = samba_cumprod(samba_mul_scalar(y, 0.5), dim), t->exact = false; break;
+    default: y = index = samba_logcumsumexp(y, dim), t->exact = false; break;
+    }
+    if (!is_half(t)) /* who is equal after rounding to 16 bits is not told */
+        output(t, index);
+    finish(t, y);
+}
+
 static inline void dropouts(random_case *t)
 {
     int64_t shape[3] = {size(t), size(t), some(t)};
@@ -538,11 +561,24 @@ typedef struct random_family {
     int share; /* of the cases, in parts of the sum of all */
 } random_family;
 static const random_family random_families[] = {
-    {"linear", linear, 12},   {"batched", batched, 12},      {"vectors", vectors, 4}, {"attention", attention, 4},
+    {"linear", linear, 12},
+    {"batched", batched, 12},
+    {"vectors", vectors, 4},
+    {"attention", attention, 4},
     {"attention_kernel", attention_kernel, 8},
-    {"convolution", convolution, 16}, {"volumes", volumes, 8}, {"windows", windows_of_images, 2}, {"maps", maps, 10},    {"moves", moves, 8},     {"reductions", reductions, 8},
-    {"rows", rows, 10},       {"integers", integers, 3},     {"pools", pools, 6}, {"pooled volumes", pooled_volumes, 5},     {"embeddings", embeddings, 4},
+    {"convolution", convolution, 16},
+    {"volumes", volumes, 8},
+    {"windows", windows_of_images, 2},
+    {"maps", maps, 10},
+    {"moves", moves, 8},
+    {"reductions", reductions, 8},
+    {"rows", rows, 10},
+    {"integers", integers, 3},
+    {"pools", pools, 6},
+    {"pooled volumes", pooled_volumes, 5},
+    {"embeddings", embeddings, 4},
     {"dropouts", dropouts, 3},
+    {"lines", lines, 8},
 };
 
 #endif

@@ -95,6 +95,7 @@ static void test_round_trip(void **unused)
             assert_memory_equal(&a->pool, &b->pool, sizeof a->pool);
             assert_memory_equal(&a->gather, &b->gather, sizeof a->gather);
             assert_memory_equal(&a->attention, &b->attention, sizeof a->attention);
+            assert_memory_equal(&a->line, &b->line, sizeof a->line);
             assert_int_equal(a->program.setup, b->program.setup);
             for (int32_t k = 0; k < a->operand_count; k++)
                 assert_memory_equal(&a->operands[k], &b->operands[k], sizeof a->operands[k]);
@@ -304,7 +305,7 @@ static void operator_type(samba_plan *p) { p->stages[1].operators[1].type = -5; 
 static void operator_place(samba_plan *p) { p->stages[3].operators[1].place = p->place_count; }
 static void negative_place(samba_plan *p) { p->stages[3].operators[1].place = -1; }
 static void no_places(samba_plan *p) { p->place_count = 0; }
-static void wrong_kind(samba_plan *p) { p->stages[1].kind = 5; }
+static void wrong_kind(samba_plan *p) { p->stages[1].kind = SAMBA_STAGE_KIND_COUNT; }
 static void zero_rank(samba_plan *p) { p->stages[1].rank = 0; }
 static void negative_domain(samba_plan *p) { p->stages[1].domain[0] = -1; }
 static void huge_domain(samba_plan *p) { p->stages[1].domain[0] = (int64_t)1 << 48; }
@@ -405,7 +406,7 @@ static const struct {
                      {operator_place, "place 2 is none of"},
                      {negative_place, "place -1"},
                      {no_places, "and 0 places"},
-                     {wrong_kind, "kind 5"},
+                     {wrong_kind, "kind 6"},
                      {zero_rank, "rank 1 or more"},
                      {negative_domain, "domain is negative"},
                      {huge_domain, "domain has more than"},
@@ -512,6 +513,23 @@ static void attention_integers(samba_plan *p)
 }
 static void attention_mask(samba_plan *p) { p->stages[8].operands[3].dtype = SAMBA_UINT8; }
 static void attention_rate(samba_plan *p) { p->stages[8].operands[4].dtype = SAMBA_INT64; }
+static void line_function(samba_plan *p) { p->stages[10].line.function = SAMBA_LINE_FUNCTION_COUNT; }
+static void line_negative(samba_plan *p) { p->stages[10].line.function = -1; }
+static void line_count(samba_plan *p) { p->stages[10].line.count = 6; }
+static void line_part(samba_plan *p) { p->stages[11].line.count = 4; }
+static void line_nothing(samba_plan *p) { p->stages[10].line.has_values = p->stages[10].line.has_indices = 0; }
+static void line_sums(samba_plan *p) { p->stages[10].line.function = SAMBA_LINE_CUMSUM; }
+static void line_huge(samba_plan *p) { p->stages[10].line.outer = INT64_MAX; }
+static void line_empty(samba_plan *p) { p->stages[10].line.size = -1; }
+static void line_operands(samba_plan *p) { p->stages[10].line.has_indices = 0; }
+static void line_size(samba_plan *p) { p->stages[10].line.outer = 3; }
+static void line_dtype(samba_plan *p) { p->stages[10].operands[1].dtype = SAMBA_INT32; }
+static void line_places(samba_plan *p) { p->stages[10].operands[2].dtype = SAMBA_INT32; }
+static void line_integers(samba_plan *p)
+{
+    for (int i = 0; i < 3; i++)
+        p->stages[11].operands[i].dtype = SAMBA_INT32;
+}
 static void attention_lse(samba_plan *p) { p->stages[8].operands[7].dtype = SAMBA_BFLOAT16; }
 static void constant_size(samba_plan *p) { p->constants[1].size = 1000; }
 static const struct {
@@ -564,6 +582,19 @@ static const struct {
                    {attention_mask, "operand 3 of the attention is uint8"},
                    {attention_rate, "operand 4 of the attention is int64"},
                    {attention_lse, "operand 7 of the attention is bfloat16"},
+                   {line_function, "function 7 over"},
+                   {line_negative, "function -1 over"},
+                   {line_count, "of which 6"},
+                   {line_part, "of which 4"},
+                   {line_nothing, "is impossible"},
+                   {line_sums, "is impossible"},
+                   {line_huge, "is impossible"},
+                   {line_empty, "is impossible"},
+                   {line_operands, "3 operands and not 2"},
+                   {line_size, "45 elements at 0"},
+                   {line_dtype, "operand 1 of a line is int32"},
+                   {line_places, "must be int64"},
+                   {line_integers, "takes floating point, not int32"},
                    {constant_size, "constant 1: 1000 bytes"}};
 
 static void test_check(void **unused)

@@ -81,12 +81,25 @@ static void collect_columns(const samba_kernels *kernels, int op, int class_, ch
             kernels->collect_rows[class_](partial, a, rows, cols);
         return;
     }
-    for (int64_t i = 0; i < rows * cols; i++) {
-        double value = class_ == SAMBA_F32 ? (double)((const float *)a)[i] : 0;
-        if (class_ == SAMBA_F32)
-            combine_at(op, false, partial, i % cols, (const char *)&value, 0);
-        else
-            combine_at(op, class_ == SAMBA_I64, partial, i % cols, a, i);
+    if (cols == 1) {
+        collect_total(kernels, op, class_, partial, a, rows);
+        return;
+    }
+    samba_tile better = op == SAMBA_TILE_collect_amax ? SAMBA_TILE_maximum : SAMBA_TILE_minimum; /* they propagate NaN as well */
+    int64_t width = class_ == SAMBA_F32 ? 4 : 8;
+    double best[SAMBA_TILE_CAPACITY], wide[SAMBA_TILE_CAPACITY]; /* in the tile's class first, in that of partial results then */
+    for (int64_t c = 0; c < cols; c += SAMBA_TILE_CAPACITY) {
+        int64_t n = cols - c < SAMBA_TILE_CAPACITY ? cols - c : SAMBA_TILE_CAPACITY;
+        const char *row = a + c * width;
+        const void *of_tile = row;
+        for (int64_t r = 1; r < rows; r++, of_tile = best)
+            kernels->map[better][class_](best, of_tile, row + r * cols * width, NULL, n);
+        if (class_ == SAMBA_F32) {
+            kernels->convert[SAMBA_F32][SAMBA_F64](wide, of_tile, NULL, NULL, n);
+            of_tile = wide;
+        }
+        samba_register_class kept = class_ == SAMBA_I64 ? SAMBA_I64 : SAMBA_F64;
+        kernels->map[better][kept](partial + 8 * c, partial + 8 * c, of_tile, NULL, n);
     }
 }
 

@@ -18,5 +18,6 @@ from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     recurrent,
     reduction,
     shape,
+    sorting,
     values,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements by their index: look-ups, scattering, sorting, running sums.
+"""Elements by their index: look-ups, scattering.
 
 A look-up is an embedding of rows: indexed dims are made one, in front, and the rest is the row. Its gradient, and scattering, add rows."""
 import math
@@ -298,55 +298,3 @@ def unfold(t, input, dimension, size, step):
     dim = wrapped_dim(dimension, rank(input))
     begins = torch.arange(0, input.shape[dim] - size + 1, step)
     return take(t, input, dim, begins.unsqueeze(-1) + torch.arange(size)).movedim(dim + 1, -1)
-
-
-# ---- order ----
-
-
-def _ranks(input, dim, descending):
-    """At which place of the sorted dim each element stands: how many come before it; equal ones in their order."""
-    dim = wrapped_dim(dim, rank(input))
-    line = input.movedim(dim, -1) if rank(input) else input.reshape(1)
-    one, other = line.unsqueeze(-1), line.unsqueeze(-2)
-    size = line.shape[-1]
-    earlier = torch.arange(size) < torch.arange(size).unsqueeze(-1)
-    before = (other > one) if descending else (other < one)
-    return torch.where(torch.logical_or(before, torch.logical_and(other == one, earlier)), 1, 0).sum(-1).movedim(-1, dim) if rank(input) else before.sum()
-
-
-@rule(torch.argsort, T.argsort, aten.argsort)
-def argsort(t, input, dim=-1, descending=False, stable=False):
-    ranks = _ranks(input.detach(), dim, descending)
-    size = input.shape[dim]
-    shape = [size if d == wrapped_dim(dim, rank(input)) else 1 for d in range(rank(input))]
-    return _scatter(t, torch.zeros(input.shape, dtype=torch.int64), dim, ranks, torch.arange(size).reshape(shape).expand(input.shape), True)
-
-
-@rule(torch.sort, T.sort, aten.sort)
-def sort(t, input, dim=-1, descending=False, stable=False):
-    order = argsort(t, input, dim, descending)
-    return torch.return_types.sort((gather(t, input, dim, order), order))
-
-
-@rule(torch.topk, T.topk, aten.topk)
-def topk(t, input, k, dim=-1, largest=True, sorted=True):
-    order = argsort(t, input, dim, largest).narrow(dim, 0, k)
-    return torch.return_types.topk((gather(t, input, dim, order), order))
-
-
-# ---- running sums ----
-
-
-@rule(torch.cumsum, T.cumsum, aten.cumsum)
-def cumsum(t, input, dim, *, dtype=None):
-    """Sums over 1, 2, 4 ... places back: log2(n) additions, and errors that grow as slowly."""
-    result = cast(t, input, dtype or (input.dtype if floating(input) else torch.int64))
-    if rank(input) == 0:
-        return result
-    dim, step = wrapped_dim(dim, rank(input)), 1
-    while step < input.shape[dim]:
-        shape = list(input.shape)
-        shape[dim] = step
-        moved = torch.cat([filled(t, shape, 0, result), slice_(t, result, dim, 0, input.shape[dim] - step)], dim)
-        result, step = result + moved, 2 * step
-    return result

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sorting along a dim, which counts from the end when negative. NaN is greatest, -0 equals 0, equal elements keep their order (torch's
+ * stable=True). Values and their places, int64: the values are returned, the places stored behind the pointer, which is not NULL. The
+ * gradient of a value goes to its place. */
+#ifndef SAMBAFLOW_SORT_H
+#define SAMBAFLOW_SORT_H
+
+#include <sambaflow/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+SAMBA_API samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices);
+SAMBA_API samba_value samba_argsort(samba_value a, int dim, bool descending);
+SAMBA_API samba_value samba_msort(samba_value a); /* along dim 0 */
+/* The k greatest, or least, in order. Finds them without sorting the rest. */
+SAMBA_API samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_value *indices);
+/* The k-th least, k from 1; and the one in the middle, the lower of two, NaN where there is one. */
+SAMBA_API samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samba_value *indices);
+SAMBA_API samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Along one dim: sorting, what is chosen by it, running sums. The library's order is always stable."""
+import torch
+
+from sambaflow._core import lib
+from sambaflow.samba.rules.common import cast
+from sambaflow.samba.rules.reduction import two
+from sambaflow.samba.trace import rule
+
+aten = torch.ops.aten
+T = torch.Tensor
+
+
+@rule(torch.sort, T.sort, aten.sort)
+def sort(t, input, dim=-1, descending=False, stable=False):
+    return two(t, torch.return_types.sort, lib.samba_sort, t.value(input), dim, descending)
+
+
+@rule(torch.argsort, T.argsort, aten.argsort)
+def argsort(t, input, dim=-1, descending=False, stable=False):
+    return t.wrap(lib.samba_argsort(t.value(input), dim, descending))
+
+
+@rule(torch.msort, T.msort, aten.msort)
+def msort(t, input):
+    return t.wrap(lib.samba_msort(t.value(input)))
+
+
+@rule(torch.topk, T.topk, aten.topk)
+def topk(t, input, k, dim=-1, largest=True, sorted=True):
+    return two(t, torch.return_types.topk, lib.samba_topk, t.value(input), k, dim, largest)
+
+
+@rule(torch.kthvalue, T.kthvalue, aten.kthvalue)
+def kthvalue(t, input, k, dim=-1, keepdim=False):
+    return two(t, torch.return_types.kthvalue, lib.samba_kthvalue, t.value(input), k, dim, keepdim)
+
+
+@rule(torch.median, T.median, aten.median)
+def median(t, input, dim=None, keepdim=False):
+    if dim is None:
+        return two(t, tuple, lib.samba_median, lib.samba_reshape(t.value(input), 1, [-1]), 0, False)[0]
+    return two(t, torch.return_types.median, lib.samba_median, t.value(input), dim, keepdim)
+
+
+def _running(call, *functions):
+    @rule(*functions)
+    def traced(t, input, dim, *, dtype=None):
+        return t.wrap(call(t.value(cast(t, input, dtype)), dim))
+
+
+_running(lib.samba_cumsum, torch.cumsum, T.cumsum, aten.cumsum)
+_running(lib.samba_cumprod, torch.cumprod, T.cumprod, aten.cumprod)
+_running(lib.samba_logcumsumexp, torch.logcumsumexp, T.logcumsumexp, aten.logcumsumexp)
+
+
+@rule(torch.cummax, T.cummax, aten.cummax)
+def cummax(t, input, dim):
+    return two(t, torch.return_types.cummax, lib.samba_cummax, t.value(input), dim)
+
+
+@rule(torch.cummin, T.cummin, aten.cummin)
+def cummin(t, input, dim):
+    return two(t, torch.return_types.cummin, lib.samba_cummin, t.value(input), dim)
