@@ -35,11 +35,12 @@ def _by_channels(t, call, input, running_mean, running_var, weight, bias, traini
     options = ffi.new("samba_batch_norm_options *")
     options.training, options.momentum, options.eps = training, momentum, eps
     running = [x for x in (running_mean, running_var) if x is not None and training]
-    moved = ffi.new("samba_value[2]")
-    options.next_mean, options.next_var = (moved, moved + 1) if len(running) == 2 else (ffi.NULL, ffi.NULL)
+    moved = [ffi.new("samba_value *") for _ in running]  # each keeps what its [0] is
+    if len(moved) == 2:
+        options.next_mean, options.next_var = moved
     result = t.wrap(call(t.value(input), *(optional(t, x) for x in (running_mean, running_var, weight, bias)), options))
     for buffer, value in zip(running, moved):
-        t.assign(buffer, value)
+        t.assign(buffer, value[0])
     return result
 
 
