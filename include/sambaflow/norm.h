@@ -48,6 +48,18 @@ SAMBA_API samba_value samba_functional_batch_norm(samba_value input, samba_value
 SAMBA_API samba_value samba_functional_instance_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight,
                                                      samba_value bias, const samba_batch_norm_options *options /* may be NULL */);
 
+/* ---- lengths and distances ---- */
+/* torch.nn.functional.normalize: a / max(its p-norm along dim, eps). */
+SAMBA_API samba_value samba_normalize(samba_value a, double p, int dim, double eps);
+/* torch._weight_norm: v * g / (2-norm of v over all dims but `dim`; SAMBA_ALL_DIMS: over all). */
+#define SAMBA_ALL_DIMS 99
+SAMBA_API samba_value samba_weight_norm(samba_value v, samba_value g, int dim);
+/* a and b broadcast. cosine_similarity: along dim, lengths no less than eps. pairwise_distance: the p-norm of a - b + eps over the last dim. */
+SAMBA_API samba_value samba_cosine_similarity(samba_value a, samba_value b, int dim, double eps);
+SAMBA_API samba_value samba_pairwise_distance(samba_value a, samba_value b, double p, double eps, bool keepdim);
+/* torch.cdist: a (..., P, M), b (..., R, M), leading dims broadcast; distances (..., P, R). */
+SAMBA_API samba_value samba_cdist(samba_value a, samba_value b, double p);
+
 #ifdef __cplusplus
 }
 #endif

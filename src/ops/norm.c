@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SMALL_PLANE 32 /* elements of a plane below which its own statistics do not pay */
+#define SMALL_PLANE 64 /* elements of a plane below which its own statistics do not pay */
 
 /* ---- what the rules share ---- */
 

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cross entropy with PyTorch's shapes. The operator takes rows of logits (R, C) and as many labels (R); here classes move to the
- * last dim and all others become rows. */
-#include "trace/trace.h"
+ * last dim and all others become rows. With weights of classes, or probabilities for labels, it is made of log_softmax and core
+ * operators; so is nll_loss. */
+#include "trace/losses.h"
 
-#include <sambaflow/loss.h>
+#include <sambaflow/elementwise.h>
+#include <sambaflow/norm.h>
+#include <sambaflow/reduce.h>
+#include <sambaflow/shape.h>
+#include <math.h>
 #include <string.h>
 
 /* Labels: (N, d1 ...) for logits (N, C, d1 ...), () for (C). */
-static bool check_shapes(samba_graph *graph, const samba_node *logits, const samba_node *label)
+static bool check_shapes(samba_graph *graph, const char *what, const samba_node *logits, const samba_node *label)
 {
     bool fits = logits->rank >= 1 && label->rank == logits->rank - 1;
     for (int d = 0; fits && d < label->rank; d++)
         fits = label->shape[d] == logits->shape[d == 0 ? 0 : d + 1];
     char logits_type[SAMBA_TYPE_TEXT], label_type[SAMBA_TYPE_TEXT];
     if (!fits)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "cross_entropy",
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
                             "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
                             samba_trace_format(logits, logits_type), samba_trace_format(label, label_type));
     else if (samba_dtype_table[label->dtype].category != SAMBA_CATEGORY_INTEGER)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "cross_entropy", "expected labels of integers, given %s",
-                            samba_dtype_name(label->dtype));
+        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s", samba_dtype_name(label->dtype));
     else
         return true;
     return false;
 }
 
-static bool check_options(samba_graph *graph, const samba_cross_entropy_options *options)
+static bool check_smoothing(samba_graph *graph, const char *what, const samba_cross_entropy_options *options, bool smooths)
 {
-    if (options->label_smoothing >= 0.0 && options->label_smoothing <= 1.0 && (int)options->reduction >= SAMBA_MEAN &&
-        options->reduction <= SAMBA_NO_REDUCTION)
+    if (options->label_smoothing >= 0.0 && options->label_smoothing <= (smooths ? 1.0 : 0.0))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "cross_entropy",
-                        "expected label_smoothing from 0 to 1 and a known reduction, given %g and %d", options->label_smoothing,
-                        (int)options->reduction);
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, smooths ? "label_smoothing must be from 0 to 1, given %g" : "label_smoothing must be 0, given %g; cross_entropy has it",
+                        options->label_smoothing);
     return false;
 }
 
@@ -49,17 +51,10 @@ static samba_ref rows_of(samba_graph *graph, samba_ref logits, const samba_node 
     return samba_emit_reshape(graph, logits, 2, (int64_t[]){rows, node->shape[node->rank > 1]});
 }
 
-samba_value samba_cross_entropy_with(samba_value logits, samba_value label, const samba_cross_entropy_options *options)
+/* An emitted cross_entropy of indices without weights: one operator, whose gradient is softmax minus target. */
+static samba_value of_rows(samba_graph *graph, samba_value logits, samba_value label, const samba_cross_entropy_options *o)
 {
-    const samba_cross_entropy_options defaults = samba_cross_entropy_defaults();
-    const samba_cross_entropy_options *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter("cross_entropy", 2, (samba_value[]){logits, label}, &graph) ||
-        !samba_trace_need_floating(logits, "cross_entropy"))
-        return samba_trace_value(graph, SAMBA_NONE);
     samba_node x = samba_trace_node(logits), t = samba_trace_node(label);
-    if (!check_shapes(graph, &x, &t) || !check_options(graph, o))
-        return samba_trace_value(graph, SAMBA_NONE);
     int64_t rows = 1;
     for (int d = 0; d < t.rank; d++)
         rows *= t.shape[d];
@@ -73,7 +68,132 @@ samba_value samba_cross_entropy_with(samba_value logits, samba_value label, cons
     attrs.cross_entropy.reduction = o->reduction;
     samba_ref inputs[2] = {rows_of(graph, logits.index, &x, rows), flat};
     samba_ref loss = samba_emit(graph, SAMBA_OP_cross_entropy, 2, inputs, &attrs);
-    return samba_trace_value(graph, o->reduction == SAMBA_NO_REDUCTION ? samba_emit_reshape(graph, loss, t.rank, t.shape) : loss);
+    if (o->reduction == SAMBA_NO_REDUCTION)
+        loss = samba_emit_reshape(graph, loss, t.rank, t.shape);
+    return samba_trace_value(graph, loss);
 }
 
-samba_value samba_cross_entropy(samba_value logits, samba_value label) { return samba_cross_entropy_with(logits, label, NULL); }
+/* ---- what has weights or probabilities, of core operators ---- */
+
+static bool check_weight(const samba_losses *loss, samba_value weight, int64_t classes)
+{
+    if (!weight.graph || (samba_value_rank(weight) == 1 && samba_value_size(weight, 0) == classes))
+        return true;
+    char text[SAMBA_TYPE_TEXT];
+    samba_node node = samba_trace_node(weight);
+    samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected a weight for each of the %lld classes, given %s", (long long)classes,
+                        samba_trace_format(&node, text));
+    return false;
+}
+
+/* A number of each class (C) as it broadcasts to logits (..., C, ...). */
+static samba_value beside_classes(samba_value a, int rank, int dim, int64_t classes)
+{
+    int64_t shape[SAMBA_MAX_RANK];
+    for (int d = 0; d < rank; d++)
+        shape[d] = d == dim ? classes : 1;
+    return samba_reshape(a, rank, shape);
+}
+
+/* -log probability of each target's class: `share` is the class's weight, 0 where the target is ignored. A label that is no class matches
+ * nothing, and its loss is infinite. */
+static samba_value of_classes(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
+{
+    samba_node x = samba_trace_node(logs);
+    int dim = x.rank > 1;
+    int64_t classes = x.shape[dim];
+    samba_graph *graph = loss->graph;
+    samba_value zero = samba_losses_number(loss, 0), labels = samba_cast(label, SAMBA_INT64);
+    samba_value counts = samba_ne(labels, samba_constant(graph, (double)o->ignore_index, SAMBA_INT64, 0, NULL));
+    samba_value is_class = samba_eq(samba_losses_unsqueeze(labels, dim), samba_losses_classes(loss, x.rank, dim, classes));
+    samba_value found = samba_sum(samba_where(is_class, logs, zero), 1, &dim, false);
+    samba_value matches = samba_sum(samba_where(is_class, samba_losses_number(loss, 1), zero), 1, &dim, false);
+    samba_value each = samba_where(samba_gt(matches, zero), samba_neg(found), samba_losses_number(loss, INFINITY)), share = samba_losses_number(loss, 1);
+    samba_value spread = logs;
+    if (weight.graph) {
+        samba_value along = beside_classes(weight, x.rank, dim, classes);
+        share = samba_sum(samba_where(is_class, along, zero), 1, &dim, false);
+        each = samba_mul(each, share);
+        spread = samba_mul(logs, along);
+    }
+    if (o->label_smoothing != 0) {
+        samba_value every = samba_mul_scalar(samba_sum(spread, 1, &dim, false), -o->label_smoothing / (double)classes);
+        each = samba_add(samba_mul_scalar(each, 1 - o->label_smoothing), every);
+    }
+    each = samba_where(counts, each, zero);
+    if (o->reduction != SAMBA_MEAN)
+        return samba_losses_leave(loss, each, o->reduction);
+    samba_value total = samba_sum(samba_where(counts, share, zero), 0, NULL, false);
+    return samba_cast(samba_div(samba_sum(each, 0, NULL, false), total), loss->dtype);
+}
+
+/* Probabilities of the logits' shape. */
+static samba_value of_probabilities(const samba_losses *loss, samba_value logits, samba_value target, samba_value weight, const samba_cross_entropy_options *o)
+{
+    samba_node x = samba_trace_node(logits), t = samba_trace_node(target);
+    if (x.rank < 1 || !samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
+        return samba_losses_fail_shapes(loss, "probabilities of the logits' shape, (C) or (N, C, ...)", logits, target);
+    int dim = x.rank > 1;
+    int64_t classes = x.shape[dim], numel = 1;
+    for (int d = 0; d < x.rank; d++)
+        numel *= x.shape[d];
+    if (!check_weight(loss, weight, classes))
+        return samba_trace_none(loss->graph);
+    if (o->label_smoothing != 0)
+        target = samba_add_scalar(samba_mul_scalar(target, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
+    if (weight.graph)
+        target = samba_mul(target, beside_classes(weight, x.rank, dim, classes));
+    samba_value each = samba_neg(samba_sum(samba_mul(target, samba_log_softmax(logits, dim)), 1, &dim, false));
+    if (o->reduction != SAMBA_MEAN)
+        return samba_losses_leave(loss, each, o->reduction);
+    return samba_cast(samba_mul_scalar(samba_sum(each, 0, NULL, false), classes ? (double)classes / (double)numel : NAN), loss->dtype);
+}
+
+samba_value samba_cross_entropy_with(samba_value logits, samba_value label, const samba_cross_entropy_options *options)
+{
+    const samba_cross_entropy_options defaults = samba_cross_entropy_defaults();
+    const samba_cross_entropy_options *o = options ? options : &defaults;
+    samba_losses loss;
+    samba_value v[] = {logits, label, o->weight};
+    if (!samba_losses_enter_any(&loss, "cross_entropy", 3, v, o->reduction))
+        return samba_trace_none(loss.graph);
+    samba_node x = samba_trace_node(logits), t = samba_trace_node(label);
+    bool indices = !samba_dtype_is_floating_point((samba_dtype)t.dtype);
+    if ((indices && !check_shapes(loss.graph, loss.what, &x, &t)) || !check_smoothing(loss.graph, loss.what, o, true))
+        return samba_trace_none(loss.graph);
+    if (indices && !o->weight.graph)
+        return of_rows(loss.graph, logits, label, o);
+    if (!indices)
+        return of_probabilities(&loss, v[0], v[1], v[2], o);
+    if (!check_weight(&loss, o->weight, x.shape[x.rank > 1]))
+        return samba_trace_none(loss.graph);
+    return of_classes(&loss, samba_log_softmax(v[0], x.rank > 1), label, v[2], o);
+}
+
+samba_value samba_cross_entropy(samba_value logits, samba_value label)
+{
+    return samba_cross_entropy_with(logits, label, NULL);
+}
+
+/* nll_loss(log_softmax(x)), as models often write it, is cross_entropy(x). */
+static samba_value logits_of(samba_value input, int dim)
+{
+    const samba_node *node = samba_node_at(input.graph, input.index);
+    bool is = node->op == SAMBA_OP_log_softmax && node->attrs->axis.dim == dim;
+    return is ? samba_trace_value(input.graph, node->inputs[0]) : (samba_value){NULL, 0};
+}
+
+samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cross_entropy_options *options)
+{
+    const samba_cross_entropy_options defaults = samba_cross_entropy_defaults();
+    const samba_cross_entropy_options *o = options ? options : &defaults;
+    samba_losses loss;
+    samba_value v[] = {input, target, o->weight};
+    if (!samba_losses_enter_any(&loss, "nll_loss", 3, v, o->reduction))
+        return samba_trace_none(loss.graph);
+    samba_node x = samba_trace_node(input), t = samba_trace_node(target);
+    if (!check_shapes(loss.graph, loss.what, &x, &t) || !check_smoothing(loss.graph, loss.what, o, false) || !check_weight(&loss, o->weight, x.shape[x.rank > 1]))
+        return samba_trace_none(loss.graph);
+    samba_value logits = logits_of(input, x.rank > 1);
+    return logits.graph && !o->weight.graph ? of_rows(loss.graph, logits, target, o) : of_classes(&loss, v[0], target, v[2], o);
+}

@@ -435,7 +435,7 @@ static inline void rows(random_case *t) /* softmax, norms and losses over rows, 
     case 2: x = norm(t, x); break;
     case 3: x = samba_mul(norm(t, samba_add(x, broadcast_leaf(t, x))), samba_softmax(x, 1)); break;
     default: {
-        samba_cross_entropy_options o = {chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3)};
+        samba_cross_entropy_options o = {chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3), {NULL, 0}};
         x = samba_cross_entropy_with(x, indices(t, 1, &n, c), &o);
         if (o.reduction == SAMBA_NO_REDUCTION)
             x = samba_mul(x, x);

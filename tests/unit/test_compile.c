@@ -244,7 +244,7 @@ static void losses(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(7)));
-    samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM}, none = {-100, 0.3, SAMBA_NO_REDUCTION};
+    samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM, {NULL, 0}}, none = {-100, 0.3, SAMBA_NO_REDUCTION, {NULL, 0}};
     samba_value many = samba_permute(x, DIMS(0, 2, 1)); /* (N, C, d) with C = 7 */
     samba_value a = samba_cross_entropy_with(many, in(g, "label"), &sum), b = samba_cross_entropy_with(many, in(g, "label"), &none);
     samba_output(g, "rows", b);

@@ -501,7 +501,7 @@ static void wrong_call(samba_graph *g, samba_graph *other, int which)
     case 37: samba_parameter(g, "w", SAMBA_INT64, SHAPE(2), (samba_initializer){0}); break;
     case 38: samba_parameter(g, "w", SAMBA_FLOAT32, SHAPE(-2), (samba_initializer){0}); break;
     case 39: samba_parameter(g, NULL, SAMBA_FLOAT32, 0, NULL, (samba_initializer){0}); break;
-    case 40: samba_cross_entropy(x, x); break;
+    case 40: samba_cross_entropy(x, yes); break;
     case 41: samba_cross_entropy(x, scalar); break;
     case 42: samba_cross_entropy_with(x, ints, &options); break;
     case 43: samba_output(g, "y", elsewhere); break;
@@ -571,7 +571,7 @@ static const struct {
     [39] = {SAMBA_ERROR_NAME, "parameter: a name that is not empty"},
     [40] = {SAMBA_ERROR_SHAPE, "cross_entropy: expected logits (N, C)"},
     [41] = {SAMBA_ERROR_SHAPE, "given float32(2, 3) and float32()"},
-    [42] = {SAMBA_ERROR_ARGUMENT, "label_smoothing from 0 to 1"},
+    [42] = {SAMBA_ERROR_ARGUMENT, "label_smoothing must be from 0 to 1"},
     [43] = {SAMBA_ERROR_ARGUMENT, "output: the value of \"y\" belongs to another graph"},
     [44] = {SAMBA_ERROR_DTYPE, "loss: expected a floating-point value"},
     [45] = {SAMBA_ERROR_NAME, "output: a name"},

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalizations."""
-import math
-
 import torch
 import torch.nn.functional as F
 
@@ -80,16 +78,24 @@ def norm(t, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 @rule(F.normalize)
 def normalize(t, input, p=2.0, dim=1, eps=1e-12, out=None):
-    length = vector_norm(t, input, p, dim, True)
-    return input / torch.maximum(length, torch.full((), eps, dtype=input.dtype))
+    return t.wrap(lib.samba_normalize(t.value(input), p, dim, eps))
 
 
 @rule(torch._weight_norm)
 def weight_norm(t, v, g, dim=0):
-    dims = [d for d in range(rank(v)) if d != dim] if dim >= 0 else list(range(rank(v)))
-    return v * (g / vector_norm(t, v, 2, dims, True))
+    return t.wrap(lib.samba_weight_norm(t.value(v), t.value(g), lib.SAMBA_ALL_DIMS if dim == -1 else dim))
+
+
+@rule(F.cosine_similarity)
+def cosine_similarity(t, x1, x2, dim=1, eps=1e-8):
+    return t.wrap(lib.samba_cosine_similarity(t.value(x1), t.value(x2), dim, eps))
+
+
+@rule(F.pairwise_distance)
+def pairwise_distance(t, x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    return t.wrap(lib.samba_pairwise_distance(t.value(x1), t.value(x2), p, eps, keepdim))
 
 
 @rule(torch.cdist)
 def cdist(t, x1, x2, p=2.0, compute_mode=None):
-    return vector_norm(t, x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+    return t.wrap(lib.samba_cdist(t.value(x1), t.value(x2), p))

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vectors made of unit length, and how far or how unlike two are: of samba_vector_norm, whose gradient at 0 is 0. */
+#include "trace/losses.h"
+
+#include <sambaflow/elementwise.h>
+#include <sambaflow/norm.h>
+#include <sambaflow/reduce.h>
+#include <sambaflow/shape.h>
+
+static const int last = -1;
+
+samba_value samba_normalize(samba_value a, double p, int dim, double eps)
+{
+    samba_losses common;
+    samba_value v[] = {a};
+    if (!samba_losses_enter(&common, "normalize", 1, v, SAMBA_MEAN))
+        return samba_trace_none(common.graph);
+    int at;
+    if (!samba_trace_dim(common.graph, "normalize", samba_value_rank(a), dim, &at))
+        return samba_trace_none(common.graph);
+    samba_value length = samba_maximum(samba_vector_norm(v[0], p, 1, &dim, true), samba_losses_number(&common, eps));
+    return samba_losses_leave(&common, samba_div(v[0], length), SAMBA_NO_REDUCTION);
+}
+
+samba_value samba_weight_norm(samba_value v, samba_value g, int dim)
+{
+    samba_losses common;
+    samba_value both[] = {v, g};
+    if (!samba_losses_enter(&common, "weight_norm", 2, both, SAMBA_MEAN))
+        return samba_trace_none(common.graph);
+    int rank = samba_value_rank(v), kept = -1, dims[SAMBA_MAX_RANK], count = 0;
+    if (dim != SAMBA_ALL_DIMS && !samba_trace_dim(common.graph, "weight_norm", rank, dim, &kept))
+        return samba_trace_none(common.graph);
+    for (int d = 0; d < rank; d++)
+        if (d != kept)
+            dims[count++] = d;
+    samba_value length = count || rank == 0 ? samba_vector_norm(both[0], 2, count, dims, true) : samba_abs(both[0]); /* no dims: each element alone */
+    return samba_losses_leave(&common, samba_mul(both[0], samba_div(both[1], length)), SAMBA_NO_REDUCTION);
+}
+
+/* A vector by its length, which the least length bounds in value and not in gradient, as torch's. */
+static samba_value unit(const samba_losses *common, samba_value a, int dim, double eps)
+{
+    samba_value length = samba_vector_norm(a, 2, 1, &dim, true);
+    samba_value more = samba_detach(samba_sub(samba_maximum(length, samba_losses_number(common, eps)), length));
+    return samba_div(a, samba_add(length, more));
+}
+
+samba_value samba_cosine_similarity(samba_value a, samba_value b, int dim, double eps)
+{
+    samba_losses common;
+    samba_value v[] = {a, b};
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    if (!samba_losses_enter(&common, "cosine_similarity", 2, v, SAMBA_MEAN))
+        return samba_trace_none(common.graph);
+    samba_node left = samba_trace_node(a), right = samba_trace_node(b);
+    samba_shape_broadcast(left.rank, left.shape, right.rank, right.shape, &rank, shape); /* which was checked */
+    if (!samba_trace_dim(common.graph, "cosine_similarity", rank, dim, &dim))
+        return samba_trace_none(common.graph);
+    for (int i = 0; i < 2; i++)
+        v[i] = samba_expand(v[i], rank, shape);
+    if (rank == 0)
+        for (int i = 0; i < 2; i++)
+            v[i] = samba_losses_unsqueeze(v[i], 0);
+    samba_value product = samba_mul(unit(&common, v[0], dim, eps), unit(&common, v[1], dim, eps));
+    return samba_losses_leave(&common, samba_sum(product, 1, &dim, false), SAMBA_NO_REDUCTION);
+}
+
+samba_value samba_pairwise_distance(samba_value a, samba_value b, double p, double eps, bool keepdim)
+{
+    samba_losses common;
+    samba_value v[] = {a, b};
+    if (!samba_losses_enter(&common, "pairwise_distance", 2, v, SAMBA_MEAN))
+        return samba_trace_none(common.graph);
+    samba_value away = samba_add_scalar(samba_sub(v[0], v[1]), eps);
+    return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, keepdim), SAMBA_NO_REDUCTION);
+}
+
+samba_value samba_cdist(samba_value a, samba_value b, double p)
+{
+    samba_losses common;
+    samba_value v[] = {a, b};
+    if (!samba_losses_enter_any(&common, "cdist", 2, v, SAMBA_MEAN))
+        return samba_trace_none(common.graph);
+    samba_node x = samba_trace_node(a), y = samba_trace_node(b);
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    if (x.rank < 2 || y.rank < 2 || x.rank >= SAMBA_MAX_RANK || y.rank >= SAMBA_MAX_RANK || x.shape[x.rank - 1] != y.shape[y.rank - 1] ||
+        !samba_shape_broadcast(x.rank - 2, x.shape, y.rank - 2, y.shape, &rank, shape))
+        return samba_losses_fail_shapes(&common, "values (..., P, M) and (..., R, M) of rank 2 to 7 whose leading dims broadcast", a, b);
+    if (!(p >= 0))
+        return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "p must be 0 or more, given %g", p));
+    samba_value away = samba_sub(samba_losses_unsqueeze(v[0], x.rank - 1), samba_losses_unsqueeze(v[1], y.rank - 2));
+    return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, false), SAMBA_NO_REDUCTION);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Losses of each element of an input and a target, and what all losses share. */
+#include "trace/losses.h"
+
+#include <sambaflow/elementwise.h>
+#include <sambaflow/reduce.h>
+#include <sambaflow/shape.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- what losses share ---- */
+
+static bool fail_reduction(const samba_losses *loss, samba_reduction reduction)
+{
+    if ((int)reduction >= SAMBA_MEAN && reduction <= SAMBA_NO_REDUCTION)
+        return false;
+    samba_graph_fail_at(loss->graph, SAMBA_ERROR_ARGUMENT, loss->what, "expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given %d",
+                        (int)reduction);
+    return true;
+}
+
+bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction)
+{
+    *loss = (samba_losses){.what = what};
+    if (!samba_trace_enter_optional(what, count, values, &loss->graph) || !samba_trace_need_floating(values[0], what) || fail_reduction(loss, reduction))
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (!values[i].graph)
+            continue;
+        const samba_node *node = samba_node_at(loss->graph, values[i].index);
+        if (!samba_dtype_is_floating_point((samba_dtype)node->dtype))
+            continue;
+        samba_promotion kind = node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED, first = i == 0 ? kind : SAMBA_DIMENSIONED;
+        loss->dtype = i == 0 ? (samba_dtype)node->dtype : samba_promote(loss->dtype, first, (samba_dtype)node->dtype, kind);
+    }
+    loss->wide = loss->dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
+    for (int i = 0; i < count; i++)
+        if (values[i].graph && samba_dtype_is_floating_point(samba_value_dtype(values[i])))
+            values[i].index = samba_emit_cast(loss->graph, values[i].index, loss->wide);
+    return true;
+}
+
+bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction)
+{
+    if (!samba_losses_enter_any(loss, what, count, values, reduction))
+        return false;
+    int rank = 0;
+    int64_t shape[SAMBA_MAX_RANK];
+    samba_node first = samba_trace_node(values[0]);
+    for (int i = 0; i < count; i++) {
+        if (!values[i].graph)
+            continue;
+        samba_node node = samba_trace_node(values[i]);
+        char text[SAMBA_TYPE_TEXT], other[SAMBA_TYPE_TEXT];
+        if (!samba_shape_broadcast(rank, shape, node.rank, node.shape, &rank, shape)) {
+            samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, what, "expected values that broadcast together, given %s and %s",
+                                samba_trace_format(&first, text), samba_trace_format(&node, other));
+            return false;
+        }
+    }
+    return true;
+}
+
+samba_value samba_losses_leave(const samba_losses *loss, samba_value each, samba_reduction reduction)
+{
+    samba_value result = reduction == SAMBA_SUM    ? samba_sum(each, 0, NULL, false)
+                         : reduction == SAMBA_MEAN ? samba_mean(each, 0, NULL, false)
+                                                   : each;
+    return samba_cast(result, loss->dtype);
+}
+
+/* A weight, where there is one, has the input's shape. */
+static bool check_weight(const samba_losses *loss, samba_value input, samba_value weight)
+{
+    samba_node x = samba_trace_node(input), w = weight.graph ? samba_trace_node(weight) : x;
+    if (samba_shape_equal(x.rank, x.shape, w.rank, w.shape))
+        return true;
+    samba_losses_fail_shapes(loss, "a weight of the input's shape", input, weight);
+    return false;
+}
+
+/* A loss of each element times its weight, where there is one; then the mean is by the sum of weights. */
+static samba_value weighted(const samba_losses *loss, samba_value each, samba_value weight, samba_reduction reduction)
+{
+    if (!weight.graph || reduction != SAMBA_MEAN)
+        return samba_losses_leave(loss, weight.graph ? samba_mul(each, weight) : each, reduction);
+    return samba_cast(samba_div(samba_sum(samba_mul(each, weight), 0, NULL, false), samba_sum(weight, 0, NULL, false)), loss->dtype);
+}
+
+samba_value samba_losses_fail_shapes(const samba_losses *loss, const char *expected, samba_value a, samba_value b)
+{
+    char a_text[SAMBA_TYPE_TEXT], b_text[SAMBA_TYPE_TEXT];
+    samba_node left = samba_trace_node(a), right = samba_trace_node(b);
+    return samba_trace_value(loss->graph, samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s; given %s and %s", expected,
+                                                              samba_trace_format(&left, a_text), samba_trace_format(&right, b_text)));
+}
+
+samba_value samba_losses_number(const samba_losses *loss, double number) { return samba_constant(loss->graph, number, loss->wide, 0, NULL); }
+
+samba_value samba_losses_positive(const samba_losses *loss, samba_value x)
+{
+    samba_value zero = samba_losses_number(loss, 0);
+    return samba_where(samba_lt(x, zero), zero, x);
+}
+
+samba_value samba_losses_classes(const samba_losses *loss, int rank, int dim, int64_t classes)
+{
+    int64_t shape[SAMBA_MAX_RANK];
+    for (int d = 0; d < rank; d++)
+        shape[d] = d == dim ? classes : 1;
+    return samba_reshape(samba_arange(loss->graph, classes, SAMBA_INT64), rank, shape);
+}
+
+samba_value samba_losses_unsqueeze(samba_value a, int dim)
+{
+    if (!a.graph || a.index == SAMBA_NONE)
+        return a;
+    samba_node node = samba_trace_node(a);
+    int64_t shape[SAMBA_MAX_RANK] = {0};
+    for (int d = 0; d <= node.rank && d < SAMBA_MAX_RANK; d++)
+        shape[d] = d == dim ? 1 : node.shape[d - (d > dim)];
+    return samba_reshape(a, node.rank + 1, shape);
+}
+
+/* ---- distances ---- */
+
+samba_value samba_mse_loss(samba_value input, samba_value target, samba_value weight, samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target, weight};
+    if (!samba_losses_enter(&loss, "mse_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
+        return samba_trace_none(loss.graph);
+    samba_value away = samba_sub(v[0], v[1]);
+    return weighted(&loss, samba_mul(away, away), v[2], reduction);
+}
+
+samba_value samba_l1_loss(samba_value input, samba_value target, samba_value weight, samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target, weight};
+    if (!samba_losses_enter(&loss, "l1_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
+        return samba_trace_none(loss.graph);
+    return weighted(&loss, samba_abs(samba_sub(v[0], v[1])), v[2], reduction);
+}
+
+/* Where the difference d is below the threshold d^2 / (2 threshold), else d - threshold / 2. */
+static samba_value smooth(const samba_losses *loss, samba_value input, samba_value target, double threshold)
+{
+    samba_value away = samba_abs(samba_sub(input, target));
+    if (threshold == 0)
+        return away;
+    samba_value near = samba_mul_scalar(samba_mul(away, away), 0.5 / threshold), far = samba_add_scalar(away, -0.5 * threshold);
+    return samba_where(samba_lt(away, samba_losses_number(loss, threshold)), near, far);
+}
+
+samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double beta, samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target};
+    if (!samba_losses_enter(&loss, "smooth_l1_loss", 2, v, reduction))
+        return samba_trace_none(loss.graph);
+    if (!(beta >= 0))
+        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "beta must be 0 or more, given %g", beta));
+    return samba_losses_leave(&loss, smooth(&loss, v[0], v[1], beta), reduction);
+}
+
+samba_value samba_huber_loss(samba_value input, samba_value target, double delta, samba_value weight, samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target, weight};
+    if (!samba_losses_enter(&loss, "huber_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
+        return samba_trace_none(loss.graph);
+    if (!(delta > 0))
+        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "delta must be more than 0, given %g", delta));
+    samba_value each = samba_mul_scalar(smooth(&loss, v[0], v[1], delta), delta);
+    return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
+}
+
+/* ---- likelihoods ---- */
+
+samba_value samba_kl_div(samba_value input, samba_value target, bool log_target, samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target};
+    samba_reduction sum = reduction == SAMBA_BATCH_MEAN ? SAMBA_SUM : reduction;
+    if (!samba_losses_enter(&loss, "kl_div", 2, v, sum))
+        return samba_trace_none(loss.graph);
+    samba_value each, zero = samba_losses_number(&loss, 0);
+    if (log_target) {
+        each = samba_mul(samba_exp(v[1]), samba_sub(v[1], v[0]));
+    } else { /* 0 log 0 is 0, and so is its slope */
+        samba_value none = samba_eq(v[1], zero), logs = samba_log(samba_where(none, samba_losses_number(&loss, 1), v[1]));
+        each = samba_sub(samba_where(none, zero, samba_mul(v[1], logs)), samba_mul(v[1], v[0]));
+    }
+    if (reduction != SAMBA_BATCH_MEAN)
+        return samba_losses_leave(&loss, each, reduction);
+    samba_node x = samba_trace_node(input);
+    if (x.rank == 0)
+        return samba_losses_leave(&loss, each, SAMBA_SUM);
+    return samba_cast(samba_mul_scalar(samba_sum(each, 0, NULL, false), 1 / (double)x.shape[0]), loss.dtype);
+}
+
+/* The logarithms are no less than -100, as torch's. Its gradient, (x - t) / max(x (1 - x), 1e-12), is not that of the parts where they
+ * end: it is brought in through a term whose value is 0. */
+samba_value samba_binary_cross_entropy(samba_value input, samba_value target, samba_value weight, samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target, weight};
+    if (!samba_losses_enter(&loss, "binary_cross_entropy", 3, v, reduction))
+        return samba_trace_none(loss.graph);
+    samba_node x = samba_trace_node(v[0]), t = samba_trace_node(v[1]);
+    if (!samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
+        return samba_losses_fail_shapes(&loss, "an input and a target of one shape", v[0], v[1]);
+    samba_value one = samba_losses_number(&loss, 1), least = samba_losses_number(&loss, -100), fixed = samba_detach(v[0]);
+    samba_value rest = samba_sub(one, fixed), yes = samba_maximum(samba_log(fixed), least), no = samba_maximum(samba_log1p(samba_neg(fixed)), least);
+    samba_value each = samba_sub(samba_mul(samba_add_scalar(v[1], -1), no), samba_mul(v[1], yes));
+    samba_value slope = samba_div(samba_sub(fixed, v[1]), samba_maximum(samba_mul(fixed, rest), samba_losses_number(&loss, 1e-12)));
+    each = samba_add(each, samba_mul(samba_sub(v[0], fixed), samba_detach(slope)));
+    return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
+}
+
+samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_value target, samba_value weight, samba_value pos_weight,
+                                                   samba_reduction reduction)
+{
+    samba_losses loss;
+    samba_value v[] = {input, target, weight, pos_weight};
+    if (!samba_losses_enter(&loss, "binary_cross_entropy_with_logits", 4, v, reduction))
+        return samba_trace_none(loss.graph);
+    samba_node x = samba_trace_node(v[0]), t = samba_trace_node(v[1]);
+    if (!samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
+        return samba_losses_fail_shapes(&loss, "an input and a target of one shape", v[0], v[1]);
+    samba_value one = samba_losses_number(&loss, 1), positive = samba_softplus(samba_neg(v[0])); /* -log sigmoid */
+    if (pos_weight.graph)
+        positive = samba_mul(samba_add(samba_mul(samba_sub(v[3], one), v[1]), one), positive);
+    samba_value each = samba_add(samba_mul(samba_sub(one, v[1]), v[0]), positive);
+    return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
+}
+
+samba_value samba_poisson_nll_loss(samba_value input, samba_value target, const samba_poisson_nll_options *options)
+{
+    const samba_poisson_nll_options defaults = samba_poisson_nll_defaults(), *o = options ? options : &defaults;
+    samba_losses loss;
+    samba_value v[] = {input, target};
+    if (!samba_losses_enter(&loss, "poisson_nll_loss", 2, v, o->reduction))
+        return samba_trace_none(loss.graph);
+    samba_value each = o->no_log_input ? samba_sub(v[0], samba_mul(v[1], samba_log(samba_add_scalar(v[0], o->eps))))
+                                       : samba_sub(samba_exp(v[0]), samba_mul(v[1], v[0]));
+    if (o->full) { /* Stirling, of targets above 1 */
+        samba_value one = samba_losses_number(&loss, 1), large = samba_gt(v[1], one), t = samba_where(large, v[1], one);
+        samba_value logs = samba_mul_scalar(samba_log(samba_mul_scalar(t, 2 * 3.14159265358979323846)), 0.5);
+        samba_value stirling = samba_add(samba_sub(samba_mul(t, samba_log(t)), t), logs);
+        each = samba_add(each, samba_where(large, stirling, samba_losses_number(&loss, 0)));
+    }
+    return samba_losses_leave(&loss, each, o->reduction);
+}
+
+samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba_value var, const samba_gaussian_nll_options *options)
+{
+    const samba_gaussian_nll_options defaults = samba_gaussian_nll_defaults(), *o = options ? options : &defaults;
+    samba_losses loss;
+    samba_value v[] = {input, target, var};
+    if (!samba_losses_enter_any(&loss, "gaussian_nll_loss", 3, v, o->reduction))
+        return samba_trace_none(loss.graph);
+    samba_node x = samba_trace_node(input), s = samba_trace_node(var);
+    bool rows = s.rank == x.rank - 1 && samba_shape_equal(s.rank, s.shape, s.rank, x.shape);
+    int rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    bool fits = rows || (samba_shape_broadcast(x.rank, x.shape, s.rank, s.shape, &rank, shape) && samba_shape_equal(rank, shape, x.rank, x.shape) &&
+                         (s.rank == x.rank || s.rank == 0));
+    for (int d = 0; fits && !rows && d < s.rank - 1; d++)
+        fits = s.shape[d] == x.shape[d];
+    if (!fits)
+        return samba_losses_fail_shapes(&loss, "a variance of the input's shape, of it without the last dim, or with 1 there", input, var);
+    if (!(o->eps > 0))
+        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "eps must be more than 0, given %g", o->eps));
+    if (rows)
+        v[2] = samba_losses_unsqueeze(v[2], x.rank - 1);
+    samba_value clamped = samba_maximum(v[2], samba_losses_number(&loss, o->eps)); /* in value, not in gradient */
+    samba_value held = samba_add(v[2], samba_detach(samba_sub(clamped, v[2]))), away = samba_sub(v[0], v[1]);
+    samba_value each = samba_mul_scalar(samba_add(samba_log(held), samba_div(samba_mul(away, away), held)), 0.5);
+    if (o->full)
+        each = samba_add_scalar(each, 0.5 * log(2 * 3.14159265358979323846));
+    return samba_losses_leave(&loss, each, o->reduction);
+}
