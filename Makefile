@@ -3,7 +3,7 @@
 BUILD ?= build
 MESON_OPTIONS ?=
 
-.PHONY: all packages demo check check-torch prove bench asan install wheel clean
+.PHONY: all packages demo check check-torch prove fuzz bench asan install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -27,6 +27,10 @@ check-torch: all
 # Every operator, dtype and sample against PyTorch; `make check-torch` takes a sample of them. PROVE="norm --dtype float32": a part.
 prove: all
 	@tests/operators/check.sh $(BUILD) $(PROVE)
+
+# 5,000 random graphs of 5 to 60 operators, others every time; `make check` has 200. FUZZ="--seed 7": those again.
+fuzz: all
+	@$(BUILD)/tests/fuzz/fuzz --count 5000 $(FUZZ)
 
 bench: all
 	@bench/bench.sh $(BUILD) $(BENCH)

@@ -32,6 +32,7 @@ typedef struct samba_function_options {
     uint64_t seed;   /* of dropout whose seed is not set: each run has another one */
     bool reference;  /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators
                         mean, in double. What everything else is tested against; slow, one thread, and a run allocates */
+    bool unfused;    /* true: each operator is a stage of its own, to find out whether a difference comes from fusing them; slower */
 } samba_function_options;
 SAMBA_API samba_function_options samba_function_defaults(void);
 

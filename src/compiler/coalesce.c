@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stages that run the same program over memory that lies side by side become one stage over all of it: the update of a model's
- * parameters, each too small to be worth a stage, is one pass. What alignment leaves between two tensors is computed along; nobody
- * reads it.
+ * parameters, each too small to be worth a stage, is one pass. What alignment leaves between two buffers is computed along; nobody
+ * reads it. Within a buffer there is no such gap: between two parts of a concatenation lies a third.
  *
  * Needs: offsets (memory keeps parameters, gradients and states in one order). Gives: fewer stages. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -62,6 +62,12 @@ static bool feeds(const samba_plan *plan, const samba_stage *a, const samba_stag
     return false;
 }
 
+/* Does alignment alone lie between what x and y cover? */
+static bool buffers_meet(const samba_plan *plan, const samba_operand *x, int64_t count, const samba_operand *y)
+{
+    return (x->offset + count) * (int64_t)samba_dtype_size((samba_dtype)x->dtype) == plan->buffers[x->buffer].bytes && y->offset == 0;
+}
+
 /* Elements from the first stage's domain to the next one's, the same for every operand that moves; 0 when they cannot be joined. */
 static int64_t distance(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
@@ -83,7 +89,7 @@ static int64_t distance(const samba_plan *plan, const samba_stage *a, const samb
             return 0;
         int64_t size = (int64_t)samba_dtype_size((samba_dtype)x->dtype), bytes = address(plan, y) - address(plan, x);
         if (bytes <= 0 || bytes % size != 0 || bytes / size < a->domain[0] || bytes - a->domain[0] * size >= SAMBA_ALIGNMENT ||
-            (result != 0 && bytes / size != result))
+            (bytes / size > a->domain[0] && !buffers_meet(plan, x, a->domain[0], y)) || (result != 0 && bytes / size != result))
             return 0;
         result = bytes / size;
     }

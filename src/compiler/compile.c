@@ -205,12 +205,12 @@ static samba_status take_plan(samba_compiler *c, samba_plan *plan)
     return settle(plan, plan->calls, sizeof *plan->calls, plan->call_count, &plan->calls);
 }
 
-samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, samba_plan *plan)
+samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, bool unfused, samba_plan *plan)
 {
     samba_compile_options options = samba_compile_defaults();
     options.graph = (samba_graph *)graph; /* of options for reading: the pass copies it */
     options.inference = true;
-    samba_compiler c = {.context = context, .options = &options, .name = graph->name, .train = train};
+    samba_compiler c = {.context = context, .options = &options, .name = graph->name, .train = train, .unfused = unfused};
     samba_arena_init(&c.arena, context);
     samba_plan_init(&c.plan, context);
     samba_plan_init(plan, context);

@@ -132,6 +132,7 @@ typedef struct samba_compiler {
     const samba_compile_options *options;
     const char *name;
     bool train; /* dropout drops out: not for inference, but for functions that train */
+    bool unfused; /* each node is a stage of its own */
     samba_arena arena;
     samba_graph *traced; /* as the user's model made it: stored in the PEF */
     samba_graph *graph;  /* the current one */
@@ -177,8 +178,9 @@ samba_status samba_pass_memory(samba_compiler *compiler);
 samba_status samba_pass_section(samba_compiler *compiler);
 samba_status samba_run_passes(samba_compiler *compiler); /* pipeline.c */
 
-/* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays. The caller frees the plan. */
-samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, samba_plan *plan);
+/* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays, `unfused` makes each node a stage. The caller frees
+ * the plan. */
+samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, bool unfused, samba_plan *plan);
 /* compile.c: frees all that the compiler has made; its graphs may be NULL */
 void samba_compiler_release(samba_compiler *compiler);
 

@@ -216,6 +216,13 @@ static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, 
     return SAMBA_OK;
 }
 
+/* Does reading `u` read what `base` has in memory? A random number is drawn where it is used, from its seed. */
+static bool reads(const samba_fusion *f, samba_ref u, samba_ref base)
+{
+    const samba_node *node = samba_node_at(f->graph, f->access[u].base);
+    return f->access[u].base == base || (node->op == SAMBA_OP_random && f->access[node->inputs[0]].base == base);
+}
+
 /* Whoever is read from outside its group, or leaves through a sink, has memory. */
 static samba_status mark_stored(samba_fusion *f, samba_phase last)
 {
@@ -242,6 +249,9 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
         if (graph->sinks[i].phase <= last && samba_node_at(graph, base)->op != SAMBA_OP_constant) /* sinks fill in constants themselves */
             f->members[base].stored = 1;
     }
+    for (int64_t i = 0; i < graph->node_count; i++) /* the seed of random numbers in memory, itself perhaps a constant */
+        if (f->members[i].stored && graph->nodes[i].op == SAMBA_OP_random)
+            f->members[f->access[graph->nodes[i].inputs[0]].base].stored = 1;
     /* inline leaves that somebody wants in memory: a group each, in the phase of the first who does */
     for (int64_t i = 0; i < graph->node_count; i++) {
         if (!f->members[i].stored || !samba_is_inline(graph, (samba_ref)i))
@@ -249,11 +259,11 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
         samba_phase phase = SAMBA_PHASE_COUNT;
         for (int64_t k = 0; k < graph->node_count; k++)
             for (int a = 0; a < graph->nodes[k].arity && f->members[k].group >= 0; a++)
-                if (f->access[graph->nodes[k].inputs[a]].base == i && graph->nodes[k].phase < phase)
+                if (reads(f, graph->nodes[k].inputs[a], (samba_ref)i) && graph->nodes[k].phase < phase)
                     phase = (samba_phase)graph->nodes[k].phase;
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
         for (int64_t k = 0; k < graph->sink_count; k++)
-            if (f->access[graph->sinks[k].value].base == i && graph->sinks[k].phase < phase)
+            if (reads(f, graph->sinks[k].value, (samba_ref)i) && graph->sinks[k].phase < phase)
                 phase = graph->sinks[k].phase;
         int32_t group;
         bool done;
@@ -262,15 +272,11 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
             how.dims[d] = (int8_t)d;
         SAMBA_TRY(new_group(f, SAMBA_GROUP_TILE, phase, (samba_ref)i, node->rank, node->shape, &group));
         SAMBA_TRY(add_member(f, group, (samba_ref)i, &how));
-        if (node->op == SAMBA_OP_random) { /* whose seed may be computed */
-            samba_ref seed = f->access[node->inputs[0]].base;
-            f->members[seed].stored = 1;
-            if (samba_maker(f, seed) >= 0)
-                SAMBA_TRY(samba_group_depend(f, group, samba_maker(f, seed)));
-        }
+        if (node->op == SAMBA_OP_random && samba_maker(f, node->inputs[0]) >= 0) /* whose seed may be computed */
+            SAMBA_TRY(samba_group_depend(f, group, samba_maker(f, node->inputs[0])));
         for (int64_t k = 0; k < graph->node_count; k++)
             for (int a = 0; a < graph->nodes[k].arity && f->members[k].group >= 0; a++)
-                if (f->access[graph->nodes[k].inputs[a]].base == i)
+                if (reads(f, graph->nodes[k].inputs[a], (samba_ref)i))
                     SAMBA_TRY(samba_fusion_order(f, group, f->members[k].group, &done));
     }
     return SAMBA_OK;
@@ -424,6 +430,8 @@ samba_status samba_fusion_schedule(samba_fusion *f)
 
 samba_status samba_pass_fuse(samba_compiler *compiler)
 {
+    for (int64_t i = 0; i < compiler->graph->node_count && compiler->unfused; i++)
+        compiler->graph->nodes[i].part = (uint32_t)i + 1; /* nodes of two parts never share a stage */
     SAMBA_TRY(samba_fuse(compiler->graph, SAMBA_OPT, &compiler->fusion));
     return samba_fusion_find_redone(&compiler->fusion);
 }

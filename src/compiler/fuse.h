@@ -21,6 +21,8 @@ typedef struct samba_joining { /* how a node would be a member of a group */
 /* ---- reach.c ---- */
 /* Needs no memory to be read: an inline leaf, or a view of a constant. */
 bool samba_computed_in_place(const samba_fusion *fusion, samba_ref ref);
+/* One number for all elements, whatever the shape. Coordinates and random numbers are computed in place too, but by where elements lie. */
+bool samba_is_constant(const samba_fusion *fusion, samba_ref ref);
 /* A value of the group that its other members may read. */
 bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);
 /* Sizes that are not 1, and where they stand; returns how many. */
@@ -53,6 +55,10 @@ samba_status samba_group_absorb(samba_fusion *fusion, int32_t into, int32_t from
 
 /* ---- join.c ---- */
 bool samba_can_join(samba_fusion *fusion, int32_t group, samba_ref ref, samba_joining *how);
+/* What a member is; an alias what its source is. */
+samba_member_role samba_role_of(const samba_fusion *fusion, samba_ref ref);
+/* A reduction of a row's value that a view in the group broadcasts: rare, and better from memory. */
+bool samba_reduces_spread(const samba_fusion *fusion, const samba_group *group, const samba_node *node);
 /* In-group inputs lie in the domain where broadcasting against the node's own dims puts them. */
 bool samba_inputs_aligned(const samba_fusion *fusion, int32_t group, const samba_node *node, const int8_t *dims);
 /* How many trailing dims the reduced ones are exactly (sizes of 1 aside); 0 when they are not. */

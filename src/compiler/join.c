@@ -58,6 +58,22 @@ int samba_trailing(const samba_group *g, const bool *reduced)
     return g->rank - first;
 }
 
+samba_member_role samba_role_of(const samba_fusion *f, samba_ref ref)
+{
+    while (f->members[ref].role == SAMBA_MEMBER_ALIAS)
+        ref = samba_node_at(f->graph, ref)->inputs[0];
+    return (samba_member_role)f->members[ref].role;
+}
+
+bool samba_reduces_spread(const samba_fusion *f, const samba_group *g, const samba_node *node)
+{
+    samba_ref u = node->inputs[0];
+    const samba_node *source = samba_node_at(f->graph, u);
+    int8_t dims[SAMBA_MAX_RANK];
+    return samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS && f->members[u].role == SAMBA_MEMBER_ALIAS && samba_role_of(f, u) == SAMBA_MEMBER_ROW &&
+           samba_group_fits(g, g->rank, source->rank, source->shape, dims) && samba_sizes_product(g->cols, g->domain + g->rank - g->cols) != 1;
+}
+
 static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *node, samba_joining *how)
 {
     const samba_group *g = &f->groups[group];
@@ -67,17 +83,9 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
     samba_member_role from = SAMBA_MEMBER_FULL;
     if (inside) {
         memcpy(how->dims, f->members[u].dims, SAMBA_MAX_RANK);
-        if (f->members[u].role == SAMBA_MEMBER_ALIAS) {
-            samba_ref root = u;
-            while (f->members[root].role == SAMBA_MEMBER_ALIAS)
-                root = samba_node_at(f->graph, root)->inputs[0];
-            int8_t dims[SAMBA_MAX_RANK];
-            from = (samba_member_role)f->members[root].role;
-            if (from == SAMBA_MEMBER_ROW && samba_group_fits(g, g->rank, source->rank, source->shape, dims) && samba_sizes_product(g->cols, g->domain + g->rank - g->cols) != 1)
-                return false; /* a row value broadcast, then reduced: rare, and better from memory */
-        } else {
-            from = (samba_member_role)f->members[u].role;
-        }
+        from = samba_role_of(f, u);
+        if (samba_reduces_spread(f, g, node))
+            return false;
     } else if (!samba_group_fits(g, g->rank, source->rank, source->shape, how->dims)) {
         return false;
     }
@@ -97,8 +105,9 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
         bool can = cols > 0 && (g->cols == cols || (g->cols == 0 && !few && samba_group_in_reach(f, group, cols) &&
                                                     (inside || samba_group_readable(f, g, cols, u, source->rank, how->dims))));
         if (can && g->kind == SAMBA_GROUP_CONTRACT) {
-            int last = samba_node_at(f->graph, g->anchor)->op == SAMBA_OP_matmul ? 1 : 2;
-            can = cols == last && row <= CONTRACT_ROW_LIMIT && !samba_is_weight_grad((samba_op)samba_node_at(f->graph, g->anchor)->op);
+            const samba_node *anchor = samba_node_at(f->graph, g->anchor);
+            int last = anchor->op == SAMBA_OP_matmul ? 1 : anchor->rank - 2; /* all of space is a row */
+            can = cols == last && row <= CONTRACT_ROW_LIMIT && !samba_is_weight_grad((samba_op)anchor->op);
         }
         if (can) {
             how->role = SAMBA_MEMBER_ROW;
@@ -125,7 +134,7 @@ bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, samba_joining
     if (!join_map(f, group, node, how))
         return false;
     for (int i = 0; i < node->arity; i++)
-        if (!samba_is_member(f, group, node->inputs[i]) && !samba_computed_in_place(f, node->inputs[i]) &&
+        if (!samba_is_member(f, group, node->inputs[i]) && !samba_is_constant(f, node->inputs[i]) &&
             !samba_group_readable(f, g, g->cols, node->inputs[i], node->rank, how->dims))
             return false;
     return true;

@@ -7,7 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does `reader` need something of `collector` in memory: what it collects, a true view of it, or a contraction's operand? */
+/* Would input u of member m find its value in a register: its dims lie in the one domain as they lie in the other, and a row's value is made of
+ * row values? */
+static bool in_step(const samba_fusion *f, samba_ref m, samba_ref u)
+{
+    const samba_node *node = samba_node_at(f->graph, m), *source = samba_node_at(f->graph, u);
+    if (f->members[m].role == SAMBA_MEMBER_ROW && samba_ops[node->op].class_ == SAMBA_MAP && samba_role_of(f, u) != SAMBA_MEMBER_ROW)
+        return false;
+    for (int j = 0; j < source->rank; j++)
+        if (source->shape[j] != 1 && f->members[u].dims[j] != f->members[m].dims[j + node->rank - source->rank])
+            return false;
+    return true;
+}
+
+/* Does `reader` need something of `collector` in memory: what it collects, a true view of it, what lies otherwise there, a row's value that it reduces,
+ * or a contraction's operand? */
 static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collector)
 {
     for (int64_t m = 0; m < f->groups[reader].member_count; m++) {
@@ -15,7 +29,8 @@ static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collecto
         for (int i = 0; i < node->arity; i++) {
             const samba_member *base = &f->members[f->access[node->inputs[i]].base];
             bool operand = f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;
-            if (base->group == collector && (operand || !samba_is_member(f, collector, node->inputs[i])))
+            if (base->group == collector && (operand || !samba_is_member(f, collector, node->inputs[i]) ||
+                                             !in_step(f, f->groups[reader].members[m], node->inputs[i]) || samba_reduces_spread(f, &f->groups[collector], node)))
                 return true;
         }
     }
@@ -38,7 +53,7 @@ static bool mergeable(samba_fusion *f, int32_t into, int32_t from)
         if (member->role == SAMBA_MEMBER_COLLECT && !samba_group_writable(&probe, a->cols, node, member->dims))
             return false;
         for (int i = 0; i < node->arity; i++)
-            if (!samba_is_member(f, from, node->inputs[i]) && !samba_is_member(f, into, node->inputs[i]) && !samba_computed_in_place(f, node->inputs[i]) &&
+            if (!samba_is_member(f, from, node->inputs[i]) && !samba_is_member(f, into, node->inputs[i]) && !samba_is_constant(f, node->inputs[i]) &&
                 !samba_group_readable(f, &probe, a->cols, node->inputs[i], node->rank, member->dims))
                 return false;
     }
@@ -62,8 +77,7 @@ static samba_status merge(samba_fusion *f, int32_t into, int32_t from, samba_ref
     return samba_group_absorb(f, into, from);
 }
 
-/* Node `ref` has just joined a group and reads others. A value of another group keeps its place only if its dims lie in the one domain as
- * they lie in the other, and a row's value is made of row values. */
+/* Node `ref` has just joined a group and reads others. */
 samba_status samba_merge_inputs(samba_fusion *f, samba_ref ref)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
@@ -72,11 +86,7 @@ samba_status samba_merge_inputs(samba_fusion *f, samba_ref ref)
         int32_t mine = f->members[ref].group, other = f->members[u].group;
         if (other < 0 || other == mine || !samba_is_member(f, other, u))
             continue;
-        const samba_node *source = samba_node_at(f->graph, u);
-        bool fits_here = f->members[ref].role != SAMBA_MEMBER_ROW;
-        for (int j = 0; j < source->rank && fits_here; j++)
-            fits_here = source->shape[j] == 1 || f->members[u].dims[j] == f->members[ref].dims[j + node->rank - source->rank];
-        if (!fits_here)
+        if (f->members[ref].role == SAMBA_MEMBER_ROW || !in_step(f, ref, u))
             continue;
         if (mergeable(f, mine, other))
             SAMBA_TRY(merge(f, mine, other, ref));

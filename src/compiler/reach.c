@@ -5,11 +5,10 @@
 
 #include <string.h>
 
+bool samba_is_constant(const samba_fusion *f, samba_ref ref) { return samba_node_at(f->graph, f->access[ref].base)->op == SAMBA_OP_constant; }
+
 /* A view of a constant is a constant; a view of other inline leaves needs memory. */
-bool samba_computed_in_place(const samba_fusion *f, samba_ref ref)
-{
-    return samba_is_inline(f->graph, ref) || samba_node_at(f->graph, f->access[ref].base)->op == SAMBA_OP_constant;
-}
+bool samba_computed_in_place(const samba_fusion *f, samba_ref ref) { return samba_is_inline(f->graph, ref) || samba_is_constant(f, ref); }
 
 int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where)
 {
@@ -43,7 +42,7 @@ int64_t samba_sizes_product(int count, const int64_t *sizes)
     return result;
 }
 
-/* Strides of an external input over the group's domain. */
+/* Strides of an external input over the group's domain; of a coordinate those of its dim, of random numbers those of their places. */
 static void domain_strides(const samba_fusion *f, samba_ref input, int user_rank, const int8_t *user_dims, int64_t *strides)
 {
     const samba_node *node = samba_node_at(f->graph, input);
@@ -51,7 +50,7 @@ static void domain_strides(const samba_fusion *f, samba_ref input, int user_rank
     for (int i = 0; i < node->rank; i++) {
         int8_t d = user_dims[i + user_rank - node->rank];
         if (node->shape[i] != 1 && d >= 0)
-            strides[d] = f->access[input].strides[i];
+            strides[d] = node->op != SAMBA_OP_iota ? f->access[input].strides[i] : node->attrs->iota.dim == i ? 1 : 0;
     }
 }
 
@@ -110,7 +109,7 @@ bool samba_group_in_reach(const samba_fusion *f, int32_t group, int cols)
         if (member->role == SAMBA_MEMBER_COLLECT && !samba_group_writable(g, cols, node, member->dims))
             return false;
         for (int i = 0; i < node->arity; i++)
-            if (!samba_is_member(f, group, node->inputs[i]) && !samba_computed_in_place(f, node->inputs[i]) &&
+            if (!samba_is_member(f, group, node->inputs[i]) && !samba_is_constant(f, node->inputs[i]) &&
                 !samba_group_readable(f, g, cols, node->inputs[i], node->rank, member->dims))
                 return false;
     }

@@ -193,6 +193,19 @@ static samba_ref pooled_sum(samba_graph *g, const samba_node *node, const samba_
     return samba_emit_reduce(g, SAMBA_OP_sum, source->inputs[source->arity - 1], (int)dims->count, over);
 }
 
+/* The place of the greatest of all elements: over one dim, so that strides which cannot be read in one run are copied first. */
+static samba_ref flat_argmax(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *source = samba_node_at(g, inputs[0]);
+    if (node->op != SAMBA_OP_argmax || node->attrs->reduce.dims.count < 2)
+        return SAMBA_NONE;
+    int64_t numel, rank = node->rank, shape[SAMBA_MAX_RANK];
+    memcpy(shape, node->shape, sizeof shape);
+    samba_shape_numel(source->rank, source->shape, &numel);
+    samba_ref flat = samba_emit_reshape(g, inputs[0], 1, &numel);
+    return samba_emit_reshape(g, samba_emit_reduce(g, SAMBA_OP_argmax, flat, 1, (int64_t[]){0}), (int)rank, shape);
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
@@ -215,6 +228,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
         simpler = pooled_mask(out, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = pooled_sum(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 1)
+        simpler = flat_argmax(out, node, inputs);
     return simpler != SAMBA_NONE || out->status != SAMBA_OK ? simpler : samba_rewrite_copy(rewriter, ref, inputs);
 }
 

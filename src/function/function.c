@@ -125,7 +125,7 @@ static samba_status make(samba_function *f, const samba_graph *graph, const samb
         SAMBA_TRY(samba_graph_copy(graph, &f->reference));
         SAMBA_TRY(samba_reference_plan(f->context, f->reference, options->train, &plan));
     } else {
-        SAMBA_TRY(samba_compile_plan(f->context, graph, options->train, &plan));
+        SAMBA_TRY(samba_compile_plan(f->context, graph, options->train, options->unfused, &plan));
     }
     int64_t resident = options->reference ? plan.memory_bytes : turn(&plan);
     SAMBA_TRY(samba_session_of_plan(f->context, &plan, resident, "function", &session, &f->session));

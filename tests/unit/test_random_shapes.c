@@ -20,6 +20,7 @@
 
 #include "autodiff/autodiff.h"
 #include "kernels/kernel.h"
+#include "noise.h"
 #include "pef/plan.h"
 #include "random_models.h"
 #include "training.h"
@@ -109,69 +110,6 @@ static void make_leaf(random_case *t, const samba_graph *graph, const samba_node
 }
 
 /* ---- what rounding may do ---- */
-static double epsilon_of(samba_dtype dtype)
-{
-    return dtype == SAMBA_FLOAT64 ? 0x1p-52 : dtype == SAMBA_FLOAT16 ? 0x1p-10 : dtype == SAMBA_BFLOAT16 ? 0x1p-7 : 0x1p-23;
-}
-
-static double value_at(const samba_array *a, int64_t i)
-{
-    return samba_load_double(a->dtype, (const char *)a->data + (size_t)i * samba_dtype_size(a->dtype));
-}
-
-static double longest_sum(const samba_graph *graph)
-{
-    double longest = 1;
-    for (int64_t i = 0; i < graph->node_count; i++) {
-        const samba_node *node = &graph->nodes[i];
-        const samba_node *inputs[8];
-        double out = (double)count_of(node->rank, node->shape), in = 0;
-        for (int k = 0; k < node->arity && k < 8; k++) {
-            inputs[k] = &graph->nodes[node->inputs[k]];
-            double numel = (double)count_of(inputs[k]->rank, inputs[k]->shape);
-            in = numel > in ? numel : in;
-        }
-        samba_op_class class_ = samba_ops[node->op].class_;
-        if (class_ == SAMBA_LEAF || class_ == SAMBA_VIEW || class_ == SAMBA_MAP || class_ == SAMBA_MOVE || out == 0)
-            continue;
-        double length = class_ == SAMBA_CONTRACT ? (double)samba_ops[node->op].flops(node, inputs) / (2 * out) : in / out;
-        if (class_ == SAMBA_COMPOSITE && inputs[0]->rank > 0)
-            length = fmax(length, (double)inputs[0]->shape[inputs[0]->rank - 1]);
-        longest = fmax(longest, length);
-    }
-    return longest;
-}
-
-/* v, each element times a number of its own near 1 */
-static samba_ref noisy(samba_graph *graph, samba_ref v, double width, uint64_t seed)
-{
-    samba_node node = *samba_node_at(graph, v);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = node.rank;
-    memcpy(attrs.random.shape.at, node.shape, sizeof node.shape);
-    samba_ref key = samba_emit_constant(graph, (double)seed, SAMBA_INT64);
-    samba_ref noise = samba_emit(graph, SAMBA_OP_random, 1, &key, &attrs);
-    noise = samba_emit_cast(graph, noise, SAMBA_FLOAT64);
-    noise = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, noise, 2 * width), 1 - width);
-    samba_ref wide = samba_emit_cast(graph, v, SAMBA_FLOAT64);
-    return samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_mul, wide, noise), (samba_dtype)node.dtype);
-}
-
-static samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
-{
-    random_case *t = rewriter->user;
-    const samba_node *node = samba_node_at(rewriter->in, ref);
-    samba_op_class class_ = samba_ops[node->op].class_;
-    samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
-    bool computes = class_ != SAMBA_VIEW && class_ != SAMBA_MOVE && node->op != SAMBA_OP_random;
-    if (class_ == SAMBA_LEAF)
-        computes = node->op == SAMBA_OP_parameter;
-    if (!computes || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
-        return copy;
-    return noisy(rewriter->out, copy, 4 * epsilon_of((samba_dtype)node->dtype), draw(t) >> 12);
-}
-
 /* Per sink: how far the reference's result moves, in its greatest element, when parameters and all results on the way are off by
  * up to four units; twice that where sums are short, more where they are long. */
 static void find_allowed(random_case *t, const samba_graph *graph, const leaves *all, const samba_array *values, double *allowed)
@@ -184,7 +122,7 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
         samba_graph *moved;
         samba_array near[MOST_SINKS];
         samba_arena_init(&arena, context);
-        need(samba_graph_rewrite(graph, add_noise, t, &moved));
+        need(samba_graph_rewrite(graph, add_noise, &t->state, &moved));
         need(samba_graph_evaluate(moved, all->count, all->names, all->arrays, &arena, near));
         for (int64_t s = 0; s < graph->sink_count; s++)
             for (int64_t i = 0; i < values[s].numel; i++) {

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One graph, fused by some instruction set and number of threads (drawn from its name), unfused, and by the reference. What results may differ by
+ * is what noise of a few units moves them (unit/noise.h): nothing, where the reference itself rounds nowhere. */
+#include "fuzz.h"
+
+static const char *const isas[] = {NULL, "avx2", "generic"};
+
+typedef struct checking {
+    const samba_graph *graph;
+    const fuzz_values *inputs;
+    const samba_array *values;
+    const double *allowed;
+    fuzz_report *report;
+} checking;
+
+/* ---- what is expected ---- */
+/* Composites by their parts: what is rounded on the way. */
+static samba_ref in_parts(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    samba_node node = *samba_node_at(rewriter->in, ref);
+    bool composite = samba_ops[node.op].class_ == SAMBA_COMPOSITE && samba_ops[node.op].expand;
+    return composite ? samba_ops[node.op].expand(rewriter->out, &node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
+}
+
+static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs, uint64_t *state, const samba_array *values, double *moves)
+{
+    samba_graph *moved;
+    samba_array near[FUZZ_SINKS];
+    samba_arena arena;
+    samba_arena_init(&arena, graph->context);
+    SAMBA_TRY(samba_graph_rewrite(graph, add_noise, state, &moved));
+    samba_status status = samba_graph_evaluate(moved, inputs->count, inputs->names, inputs->arrays, &arena, near);
+    for (int64_t s = 0; s < graph->sink_count && status == SAMBA_OK; s++)
+        for (int64_t i = 0; i < values[s].numel; i++) {
+            double move = fabs(value_at(&near[s], i) - value_at(&values[s], i));
+            if (isfinite(value_at(&values[s], i))) /* no number at all: what a rounding may bring about, says nothing of this output */
+                moves[s] = isnan(move) ? INFINITY : fmax(moves[s], move);
+        }
+    samba_graph_free(moved);
+    samba_arena_free(&arena);
+    return status;
+}
+
+samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, samba_arena *arena, samba_array *values, double *allowed)
+{
+    SAMBA_TRY(samba_graph_evaluate(graph, inputs->count, inputs->names, inputs->arrays, arena, values));
+    for (int64_t s = 0; s < graph->sink_count; s++)
+        allowed[s] = 0;
+    uint64_t state = 1;
+    samba_graph *parts;
+    SAMBA_TRY(samba_graph_rewrite(graph, in_parts, NULL, &parts));
+    samba_status status = SAMBA_OK;
+    for (int round = 0; round < 4 && status == SAMBA_OK; round++)
+        status = moved_by(parts, inputs, &state, values, allowed);
+    samba_graph_free(parts);
+    SAMBA_TRY(status);
+    const double root = 1 + sqrt(longest_sum(graph));
+    for (int64_t s = 0; s < graph->sink_count; s++) {
+        double greatest = 0x1p-3; /* inputs are about 1: what is much smaller came of a difference, or of a function's tail */
+        for (int64_t i = 0; i < values[s].numel; i++)
+            greatest = isfinite(value_at(&values[s], i)) ? fmax(greatest, fabs(value_at(&values[s], i))) : greatest;
+        if (samba_dtype_is_floating_point(values[s].dtype)) /* 4: few samples seldom move all one way, as a row's roundings may */
+            allowed[s] = root * (4 * allowed[s] + 4 * epsilon_of(values[s].dtype) * greatest);
+    }
+    return SAMBA_OK;
+}
+
+/* ---- running ---- */
+static fuzz_verdict wrong(checking *c, int64_t sink, const char *how, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static fuzz_verdict wrong(checking *c, int64_t sink, const char *how, const char *format, ...)
+{
+    va_list arguments;
+    int used = snprintf(c->report->what, sizeof c->report->what, "%s: ", how);
+    va_start(arguments, format);
+    vsnprintf(c->report->what + used, sizeof c->report->what - (size_t)used, format, arguments);
+    va_end(arguments);
+    c->report->sink = sink;
+    return FUZZ_WRONG;
+}
+
+static fuzz_verdict compare(checking *c, int64_t s, const samba_array *found, const char *how)
+{
+    const samba_array *expected = &c->values[s];
+    for (int64_t i = 0; i < expected->numel; i++) {
+        double a = value_at(found, i), b = value_at(expected, i);
+        bool same = a == b || (isnan(a) && isnan(b)) || (isfinite(a) && isfinite(b) && fabs(a - b) <= c->allowed[s]);
+        if (!same)
+            return wrong(c, s, how, "output \"%s\"[%lld] of %lld is %.9g, the reference gives %.9g, allowed to differ by %.3g",
+                         samba_graph_name_at(c->graph, c->graph->sinks[s].name), (long long)i, (long long)expected->numel, a, b, c->allowed[s]);
+    }
+    c->report->checked += expected->numel;
+    c->report->unstable += isinf(c->allowed[s]) ? expected->numel : 0;
+    return FUZZ_RIGHT;
+}
+
+static fuzz_verdict run(checking *c, const samba_function_options *options, const char *how)
+{
+    samba_context *context = c->graph->context;
+    samba_function *function;
+    if (samba_function_new(context, c->graph, options, &function) != SAMBA_OK)
+        return wrong(c, -1, how, "compiling: %s", samba_error_message(context));
+    samba_array found[FUZZ_SINKS];
+    void *given[256], *results[FUZZ_SINKS];
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    for (int i = 0; i < c->inputs->count; i++)
+        given[i] = c->inputs->arrays[i].data;
+    for (int64_t s = 0; s < c->graph->sink_count; s++) {
+        size_t bytes = (size_t)c->values[s].numel * samba_dtype_size(c->values[s].dtype);
+        found[s] = c->values[s];
+        found[s].data = results[s] = samba_arena_alloc(&arena, bytes + 1);
+        memset(results[s], 0xa5, bytes + 1);
+    }
+    fuzz_verdict verdict = FUZZ_RIGHT;
+    if (samba_function_run_memory(function, given, results) != SAMBA_OK)
+        verdict = wrong(c, -1, how, "running: %s", samba_error_message(context));
+    for (int64_t s = 0; s < c->graph->sink_count && verdict == FUZZ_RIGHT; s++)
+        verdict = compare(c, s, &found[s], how);
+    samba_function_free(function);
+    samba_arena_free(&arena);
+    return verdict;
+}
+
+fuzz_verdict fuzz_check(const samba_graph *graph, fuzz_report *report)
+{
+    samba_arena arena;
+    fuzz_values inputs;
+    samba_array values[FUZZ_SINKS];
+    double allowed[FUZZ_SINKS];
+    uint64_t state = samba_hash(graph->name, strlen(graph->name), 7);
+    *report = (fuzz_report){.sink = -1};
+    if (graph->sink_count > FUZZ_SINKS || graph->sink_count == 0)
+        return FUZZ_IMPOSSIBLE;
+    samba_arena_init(&arena, graph->context);
+    fuzz_verdict verdict = FUZZ_IMPOSSIBLE;
+    if (fuzz_inputs(graph, &arena, &inputs) == SAMBA_OK && inputs.count <= 256 && fuzz_expect(graph, &inputs, &arena, values, allowed) == SAMBA_OK) {
+        checking c = {graph, &inputs, values, allowed, report};
+        samba_function_options options = samba_function_defaults();
+        options.threads = 1 + (int)(next_seed(&state) % 3);
+        options.isa = isas[next_seed(&state) % 3];
+        char how[64];
+        snprintf(how, sizeof how, "fused (%s, %d threads)", options.isa ? options.isa : "best", options.threads);
+        verdict = run(&c, &options, how);
+        options.unfused = true;
+        if (verdict == FUZZ_RIGHT)
+            verdict = run(&c, &options, "unfused");
+        options = samba_function_defaults();
+        options.reference = true;
+        if (verdict == FUZZ_RIGHT)
+            verdict = run(&c, &options, "function by the reference");
+    } else {
+        snprintf(report->what, sizeof report->what, "%s", samba_error_message(graph->context));
+    }
+    samba_arena_free(&arena);
+    return verdict;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What rounding may do to a graph's results, found by the reference: every element on the way is multiplied by a number of its own that is off
+ * from 1 by a few units in the last place, and what the results move is what two correct programs may differ by. Sums of many terms round more
+ * often: the root of the longest. */
+#ifndef SAMBA_TEST_NOISE_H
+#define SAMBA_TEST_NOISE_H
+
+#include "ops/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline double epsilon_of(samba_dtype dtype)
+{
+    return dtype == SAMBA_FLOAT64 ? 0x1p-52 : dtype == SAMBA_FLOAT16 ? 0x1p-10 : dtype == SAMBA_BFLOAT16 ? 0x1p-7 : 0x1p-23;
+}
+
+static inline double value_at(const samba_array *a, int64_t i)
+{
+    return samba_load_double(a->dtype, (const char *)a->data + (size_t)i * samba_dtype_size(a->dtype));
+}
+
+static inline int64_t node_numel(const samba_node *node)
+{
+    int64_t numel = 0;
+    samba_shape_numel(node->rank, node->shape, &numel);
+    return numel;
+}
+
+static inline double longest_sum(const samba_graph *graph)
+{
+    double longest = 1;
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const samba_node *node = &graph->nodes[i];
+        const samba_node *inputs[8];
+        double out = (double)node_numel(node), in = 0;
+        for (int k = 0; k < node->arity && k < 8; k++) {
+            inputs[k] = &graph->nodes[node->inputs[k]];
+            double numel = (double)node_numel(inputs[k]);
+            in = numel > in ? numel : in;
+        }
+        samba_op_class class_ = samba_ops[node->op].class_;
+        if (class_ == SAMBA_LEAF || class_ == SAMBA_VIEW || class_ == SAMBA_MAP || class_ == SAMBA_MOVE || out == 0)
+            continue;
+        double length = class_ == SAMBA_CONTRACT ? (double)samba_ops[node->op].flops(node, inputs) / (2 * out) : in / out;
+        if (class_ == SAMBA_COMPOSITE && inputs[0]->rank > 0)
+            length = fmax(length, (double)inputs[0]->shape[inputs[0]->rank - 1]);
+        longest = fmax(longest, length);
+    }
+    return longest;
+}
+
+/* v, each element times a number of its own near 1 */
+static inline samba_ref noisy(samba_graph *graph, samba_ref v, double width, uint64_t seed)
+{
+    samba_node node = *samba_node_at(graph, v);
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.random.shape.count = node.rank;
+    memcpy(attrs.random.shape.at, node.shape, sizeof node.shape);
+    samba_ref key = samba_emit_constant(graph, (double)seed, SAMBA_INT64);
+    samba_ref noise = samba_emit(graph, SAMBA_OP_random, 1, &key, &attrs);
+    noise = samba_emit_cast(graph, noise, SAMBA_FLOAT64);
+    noise = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, noise, 2 * width), 1 - width);
+    samba_ref wide = samba_emit_cast(graph, v, SAMBA_FLOAT64);
+    return samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_mul, wide, noise), (samba_dtype)node.dtype);
+}
+
+/* Of rewriter->user: a seed for each node, made from the one before. */
+static inline uint64_t next_seed(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* Operators that choose among their operands' elements, or are exact in floats: they round nothing, and noise would part what is equal. */
+static inline bool rounds(const samba_node *node)
+{
+    static const char *const exact[] = {"neg", "abs", "sign", "relu", "floor", "ceil", "trunc", "round", "maximum", "minimum", "clamp_min", "clamp_max",
+                                        "where", "amax", "amin", "max_pool2d", "embedding", "gather", "sort", "cummax", "cummin", "copysign", "detach", "random"};
+    samba_op_class class_ = samba_ops[node->op].class_;
+    for (int i = 0; i < SAMBA_COUNT(exact); i++)
+        if (strcmp(samba_ops[node->op].name, exact[i]) == 0)
+            return false;
+    return class_ != SAMBA_VIEW && class_ != SAMBA_MOVE && (class_ != SAMBA_LEAF || node->op == SAMBA_OP_parameter);
+}
+
+static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    const samba_node *node = samba_node_at(rewriter->in, ref);
+    samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
+    if (!rounds(node) || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
+        return copy;
+    return noisy(rewriter->out, copy, 4 * epsilon_of((samba_dtype)node->dtype), next_seed(rewriter->user) >> 12);
+}
+
+#endif
