@@ -14,6 +14,7 @@
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/profile.h>
+#include <sambaflow/schedule.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>
 

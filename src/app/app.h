@@ -101,6 +101,8 @@ typedef enum samba_app_command {
     SAMBA_APP_SECTIONS = 16
 } samba_app_command;
 
+typedef enum samba_lr_schedule { SAMBA_LR_CONSTANT = 0, SAMBA_LR_LINEAR = 1, SAMBA_LR_COSINE = 2 } samba_lr_schedule;
+
 typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL where an option was not given unless said otherwise */
     const samba_app *app;
     samba_app_command command;
@@ -115,6 +117,9 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     samba_optimizer optimizer; /* defaults filled in */
     int hyperparameter_count;  /* those given, for a run */
     samba_hyperparameter hyperparameters[8];
+    samba_lr_schedule lr_schedule;
+    int64_t warmup_steps, total_steps; /* total_steps 0: those of the run */
+    double min_lr;
     int64_t num_epochs, num_iterations;
     uint64_t seed;
     int threads;

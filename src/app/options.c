@@ -10,7 +10,7 @@
 enum { /* keys of options without a letter */
     KEY_INFERENCE = 256, KEY_PRECISION, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
     KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
-    KEY_AMSGRAD, KEY_EPOCHS, KEY_SEED,
+    KEY_AMSGRAD, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
     KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES,
     KEY_OWN = 512 /* and up: the application's */
 };
@@ -41,7 +41,7 @@ static const option_row rows[] = {
     {{"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the graph after this pass of the compiler (all: after each)", 1}, C},
     {{"verify", KEY_VERIFY, 0, 0, "Check the graph after every pass of the compiler", 1}, C | T},
     {{0, 0, 0, 0, "Training:", 2}, ALL},
-    {{"optimizer", KEY_OPTIMIZER, "sgd|adamw", 0, "The optimizer compiled into the PEF", 2}, C | T},
+    {{"optimizer", KEY_OPTIMIZER, "sgd|adamw|adam", 0, "The optimizer compiled into the PEF", 2}, C | T},
     {{"lr", KEY_LR, "X", 0, "Learning rate", 2}, C | R | T},
     {{"momentum", KEY_MOMENTUM, "X", 0, "Momentum (sgd)", 2}, C | R | T},
     {{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "Weight decay", 2}, C | R | T},
@@ -50,6 +50,10 @@ static const option_row rows[] = {
     {{"eps", KEY_EPS, "X", 0, "Added to the denominator (adamw)", 2}, C | R},
     {{"amsgrad", KEY_AMSGRAD, 0, 0, "Divide by the greatest second moment so far (adamw)", 2}, C | T},
     {{"max-grad-norm", KEY_MAX_GRAD_NORM, "X", 0, "Clip gradients to this global norm", 2}, C | R | T},
+    {{"lr-schedule", KEY_LR_SCHEDULE, "constant|linear|cosine", 0, "How the learning rate goes down to --min-lr after the warm-up (constant)", 2}, R},
+    {{"warmup-steps", KEY_WARMUP, "N", 0, "Steps in which the learning rate rises from 0 (0)", 2}, R},
+    {{"total-steps", KEY_TOTAL_STEPS, "N", 0, "Steps of the schedule, warm-up included (those of this run)", 2}, R},
+    {{"min-lr", KEY_MIN_LR, "X", 0, "Learning rate at the end of the schedule (0)", 2}, R},
     {{"num-epochs", KEY_EPOCHS, "N", 0, "Times to see all training samples", 2}, R},
     {{"data", KEY_DATA, "PATH", 0, "Folder of training and test samples, or the text itself (examples/data)", 2}, R},
     {{"load", KEY_LOAD, "FILE", 0, "Start from this safetensors file", 2}, R},
@@ -110,7 +114,7 @@ static void settle_optimizer(parse *p)
     samba_app_arguments *a = p->arguments;
     a->optimizer = a->app->optimizer;
     if (p->optimizer_given && p->kind != a->optimizer.kind)
-        a->optimizer = p->kind == SAMBA_ADAMW ? samba_adamw(1e-3) : samba_sgd(1e-2);
+        a->optimizer = p->kind == SAMBA_SGD ? samba_sgd(1e-2) : p->kind == SAMBA_ADAM ? samba_adam(1e-3) : samba_adamw(1e-3);
     samba_optimizer *o = &a->optimizer;
     const struct {
         const char *name;
@@ -130,8 +134,8 @@ static void check_optimizer(const parse *p, struct argp_state *state)
     static const int adamw[] = {KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_AMSGRAD};
     if (p->arguments->command == SAMBA_APP_RUN)
         return;
-    if (p->arguments->optimizer.kind == SAMBA_ADAMW && p->given[row_of(KEY_MOMENTUM)])
-        argp_error(state, "--momentum is SGD's: AdamW has beta1 instead");
+    if (p->arguments->optimizer.kind != SAMBA_SGD && p->given[row_of(KEY_MOMENTUM)])
+        argp_error(state, "--momentum is SGD's: %s has beta1 instead", p->arguments->optimizer.kind == SAMBA_ADAM ? "Adam" : "AdamW");
     for (int i = 0; i < SAMBA_COUNT(adamw); i++)
         if (p->arguments->optimizer.kind == SAMBA_SGD && p->given[row_of(adamw[i])])
             argp_error(state, "--%s is AdamW's: give --optimizer adamw too", rows[row_of(adamw[i])].argp.name);
@@ -177,6 +181,10 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--pef says which file to write: leave out --pef-name and --output-folder, or --pef");
     if ((a->command & (R | P | S)) && !a->pef)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
+    if (a->total_steps && a->warmup_steps > a->total_steps)
+        argp_error(state, "--warmup-steps %lld are more than --total-steps %lld, which count them too", (long long)a->warmup_steps, (long long)a->total_steps);
+    if (p->given[row_of(KEY_MIN_LR)] && a->lr_schedule == SAMBA_LR_CONSTANT)
+        argp_error(state, "--min-lr is the end of a schedule: give --lr-schedule linear or cosine too");
     settle_optimizer(p);
     check_optimizer(p, state);
 }
@@ -209,7 +217,7 @@ static void parse_pass(samba_app_arguments *a, const char *text, struct argp_sta
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    static const char *const mappings[] = {"section", "spatial"}, *const optimizers[] = {"sgd", "adamw"};
+    static const char *const mappings[] = {"section", "spatial"}, *const optimizers[] = {"sgd", "adamw", "adam"}, *const schedules[] = {"constant", "linear", "cosine"};
     parse *p = state->input;
     samba_app_arguments *a = p->arguments;
     if (key >= KEY_OWN && key < KEY_OWN + a->app->option_count) {
@@ -239,7 +247,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_ITERATIONS: a->num_iterations = samba_word_integer(state, "--num-iterations", text, 1, INT32_MAX); break;
     case KEY_GRAPH_ONLY: a->run_graph_only = true; break;
     case KEY_OPTIMIZER:
-        p->kind = samba_word_choice(state, "--optimizer", text, optimizers, 2) == 0 ? SAMBA_SGD : SAMBA_ADAMW;
+        p->kind = (samba_optimizer_kind)samba_word_choice(state, "--optimizer", text, optimizers, 3);
         p->optimizer_given = true;
         break;
     case KEY_LR: hyperparameter(a, "lr", samba_word_real(state, "--lr", text, 0, 1e6)); break;
@@ -250,6 +258,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_BETA2: hyperparameter(a, "beta2", samba_word_real(state, "--beta2", text, 0, 0.999999)); break;
     case KEY_EPS: hyperparameter(a, "eps", samba_word_real(state, "--eps", text, 0, 1)); break;
     case KEY_AMSGRAD: p->amsgrad = true; break;
+    case KEY_LR_SCHEDULE: a->lr_schedule = (samba_lr_schedule)samba_word_choice(state, "--lr-schedule", text, schedules, 3); break;
+    case KEY_WARMUP: a->warmup_steps = samba_word_integer(state, "--warmup-steps", text, 0, INT32_MAX); break;
+    case KEY_TOTAL_STEPS: a->total_steps = samba_word_integer(state, "--total-steps", text, 1, INT32_MAX); break;
+    case KEY_MIN_LR: a->min_lr = samba_word_real(state, "--min-lr", text, 0, 1e6); break;
     case KEY_EPOCHS: a->num_epochs = samba_word_integer(state, "--num-epochs", text, 1, 1000000); break;
     case KEY_SEED: a->seed = (uint64_t)samba_word_integer(state, "--seed", text, 0, INT64_MAX); break;
     case KEY_THREADS: a->threads = (int)samba_word_integer(state, "--threads", text, 1, 4096); break;
@@ -296,7 +308,7 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
              "compile writes the model and its training into one file, a PEF, and prints its path; run trains from it, or with --inference only "
              "tests; test compares what a compiled step computes with plain reference kernels; measure-performance and measure-sections time "
              "a PEF. Defaults: batch size %lld, %lld epochs, %s with lr %g.",
-             app->description, (long long)app->batch_size, (long long)app->num_epochs, app->optimizer.kind == SAMBA_ADAMW ? "adamw" : "sgd",
+             app->description, (long long)app->batch_size, (long long)app->num_epochs, app->optimizer.kind == SAMBA_SGD ? "sgd" : app->optimizer.kind == SAMBA_ADAM ? "adam" : "adamw",
              app->optimizer.lr);
     const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL, NULL, NULL};
     *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs};

@@ -66,7 +66,7 @@ static samba_status compile(tester *t)
     SAMBA_TRY(status);
     status = samba_app_compile_options(t->run, inputs, &optimizer, &options);
     if (status == SAMBA_OK) {
-        if (optimizer.kind == SAMBA_ADAMW)
+        if (optimizer.kind != SAMBA_SGD)
             optimizer.eps = 1e-3; /* the default divides rounding errors of tiny gradients by themselves */
         options.output_folder = folder.data;
         options.pef_name = NULL;

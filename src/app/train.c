@@ -7,6 +7,7 @@
  * where a loss is wanted. Everything is allocated before the first step. */
 #include "app/app.h"
 #include <sambaflow/data.h>
+#include <sambaflow/schedule.h>
 
 #include <errno.h>
 #include <math.h>
@@ -28,6 +29,10 @@ typedef struct trainer {
     int64_t *order;      /* of training samples */
     int64_t step_samples; /* samples in a step */
     int64_t steps, steps_done;
+    samba_hyperparameter *lr; /* what each step gets; NULL: it stays */
+    double base_lr;
+    samba_hyperparameter hyperparameters[9]; /* those given, and lr */
+    int hyperparameter_count;
     bool hyperparameters_sent;
     double train_seconds, test_loss;
     int64_t right, tested; /* test samples */
@@ -82,6 +87,45 @@ static samba_status plan_steps(trainer *t)
     return t->order ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
+/* The learning rate as the session has it, which a schedule scales. */
+static samba_status plan_schedule(trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    t->hyperparameter_count = a->hyperparameter_count;
+    memcpy(t->hyperparameters, a->hyperparameters, sizeof a->hyperparameters);
+    if (a->lr_schedule == SAMBA_LR_CONSTANT && a->warmup_steps == 0)
+        return SAMBA_OK;
+    for (int i = 0; i < a->hyperparameter_count && !t->lr; i++)
+        if (strcmp(a->hyperparameters[i].name, "lr") == 0)
+            t->lr = &t->hyperparameters[i];
+    for (int i = 0; i < samba_session_hyperparameter_count(t->session) && !t->lr; i++) {
+        samba_hyperparameter info;
+        SAMBA_TRY(samba_session_hyperparameter(t->session, i, &info));
+        if (strcmp(info.name, "lr") == 0) {
+            t->lr = &t->hyperparameters[t->hyperparameter_count++];
+            *t->lr = info;
+        }
+    }
+    if (!t->lr)
+        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no hyperparameter 'lr' that --lr-schedule or --warmup-steps could change", a->pef);
+    t->base_lr = t->lr->value;
+    return SAMBA_OK;
+}
+
+static double scheduled(const trainer *t)
+{
+    const samba_app_arguments *a = t->arguments;
+    int64_t step = t->steps_done, total = (a->total_steps ? a->total_steps : t->steps) - a->warmup_steps, at = step - a->warmup_steps;
+    if (at < 0)
+        return t->base_lr * (double)(step + 1) / (double)(a->warmup_steps + 1);
+    if (a->lr_schedule == SAMBA_LR_CONSTANT)
+        return t->base_lr;
+    if (at >= total)
+        return a->min_lr;
+    double part = a->lr_schedule == SAMBA_LR_COSINE ? samba_cosine_annealing_lr(1, at, total, 0) : samba_polynomial_lr(1, at, total, 1);
+    return a->min_lr + (t->base_lr - a->min_lr) * part;
+}
+
 /* Better now than after an hour of training. */
 static samba_status check_save(const trainer *t)
 {
@@ -118,7 +162,9 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(plan_steps(t));
     samba_session_options options = samba_app_session_options(a);
     SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
-    return a->load ? samba_session_load(t->session, a->load) : SAMBA_OK;
+    if (a->load)
+        SAMBA_TRY(samba_session_load(t->session, a->load));
+    return plan_schedule(t);
 }
 
 static void close_trainer(trainer *t)
@@ -143,10 +189,14 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
     run.output_count = 1;
     run.outputs = &t->loss;
     *loss = 0;
+    if (t->lr) {
+        t->lr->value = scheduled(t);
+        t->hyperparameters_sent = false;
+    }
     for (int i = 0; i < t->plan.grad_accumulation_steps; i++) {
         double part;
-        run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->arguments->hyperparameter_count;
-        run.hyperparameters = t->arguments->hyperparameters;
+        run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->hyperparameter_count;
+        run.hyperparameters = t->hyperparameters;
         samba_batches_fill(&t->batches, order + i * t->batches.batch, t->batches.batch);
         SAMBA_TRY(samba_run(t->session, &run));
         t->hyperparameters_sent = true;
@@ -182,6 +232,7 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
         double loss;
         status = train_step(t, t->order + i * t->step_samples, &loss);
         total += loss;
+        t->steps_done++;
         samba_app_warnings(t->run, t->session, t->warnings, &progress);
         samba_progress_step(&progress, i + 1, loss);
     }
@@ -189,7 +240,6 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
     samba_progress_end(&progress);
     SAMBA_TRY(status);
     t->train_seconds += seconds;
-    t->steps_done += steps;
     report_epoch(t, epoch, epochs, total / (double)steps, seconds, steps * t->step_samples);
     return SAMBA_OK;
 }

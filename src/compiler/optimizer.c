@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers as graph: SGD and AdamW as torch.optim writes them, clipping by the global norm as torch.nn.utils.clip_grad_norm_.
+ * Optimizers as graph: SGD, AdamW and Adam as torch.optim writes them, clipping by the global norm as torch.nn.utils.clip_grad_norm_.
  *
  * Scalars (bias corrections, products of hyperparameters) are computed in float64, as PyTorch computes them in Python, and cast
  * to the dtype of the update where they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small
@@ -65,13 +65,15 @@ static void assign(samba_graph *g, samba_ref target, samba_ref value)
         samba_graph_sink(g, (samba_sink){SAMBA_SINK_ASSIGN, SAMBA_OPT, 0, target, value});
 }
 
+static bool is_adam(const samba_optimizer *o) { return o->kind == SAMBA_ADAMW || o->kind == SAMBA_ADAM; }
+
 static void declare(samba_graph *g, const samba_optimizer *o, const char *name, bool several, hyper *h)
 {
     const char *prefix = several ? name : NULL;
     *h = (hyper){.step = SAMBA_NONE, .next_step = SAMBA_NONE};
     h->lr = argin(g, prefix, "lr", o->lr);
     h->weight_decay = argin(g, prefix, "weight_decay", o->weight_decay);
-    if (o->kind == SAMBA_ADAMW) {
+    if (is_adam(o)) {
         h->beta1 = argin(g, prefix, "beta1", o->beta1);
         h->beta2 = argin(g, prefix, "beta2", o->beta2);
         h->eps = argin(g, prefix, "eps", o->eps);
@@ -79,7 +81,7 @@ static void declare(samba_graph *g, const samba_optimizer *o, const char *name, 
         h->momentum = argin(g, prefix, "momentum", o->momentum);
         h->dampening = argin(g, prefix, "dampening", o->dampening);
     }
-    if (o->kind == SAMBA_ADAMW || (o->momentum != 0 && o->dampening != 0)) {
+    if (is_adam(o) || (o->momentum != 0 && o->dampening != 0)) {
         h->step = state(g, name, "step", SAMBA_FLOAT64, (samba_dims){0});
         h->next_step = samba_emit_scalar(g, SAMBA_OP_add, h->step, 1);
         assign(g, h->step, h->next_step);
@@ -124,8 +126,8 @@ static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, c
     return sub(g, p, mul(g, d, samba_emit_cast(g, h->lr, dtype)));
 }
 
-/* torch.optim.adam._single_tensor_adam with decoupled weight decay */
-static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref leaf, samba_ref d)
+/* torch.optim.adam._single_tensor_adam; weight decay shrinks the parameter (AdamW) or is part of the gradient (Adam) */
+static samba_ref adam(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref leaf, samba_ref d)
 {
     samba_dtype stored = dtype_of(g, leaf), dtype = update_dtype(stored);
     samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
@@ -135,7 +137,9 @@ static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h,
     samba_ref correction2 = samba_emit1(g, SAMBA_OP_sqrt, one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta2, h->next_step)));
     samba_ref step_size = samba_emit_cast(g, divide(g, h->lr, correction1), dtype);
     samba_ref scale = samba_emit_cast(g, samba_emit1(g, SAMBA_OP_reciprocal, correction2), dtype);
-    samba_ref decay = samba_emit_cast(g, one_minus(g, mul(g, h->lr, h->weight_decay)), dtype);
+    samba_ref decayed = o->kind == SAMBA_ADAMW ? mul(g, p, samba_emit_cast(g, one_minus(g, mul(g, h->lr, h->weight_decay)), dtype)) : p;
+    if (o->kind == SAMBA_ADAM)
+        d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
     samba_ref share1 = samba_emit_cast(g, one_minus(g, h->beta1), dtype), share2 = samba_emit_cast(g, one_minus(g, h->beta2), dtype);
 
     samba_ref next_m = add(g, m, mul(g, sub(g, d, m), share1));
@@ -150,7 +154,7 @@ static samba_ref adamw(samba_graph *g, const samba_optimizer *o, const hyper *h,
     }
     samba_ref root = mul(g, samba_emit1(g, SAMBA_OP_sqrt, second), scale);
     samba_ref denominator = add(g, root, samba_emit_cast(g, h->eps, dtype));
-    return sub(g, mul(g, p, decay), mul(g, divide(g, next_m, denominator), step_size));
+    return sub(g, decayed, mul(g, divide(g, next_m, denominator), step_size));
 }
 
 static bool owns(const samba_optimizer *o, const char *parameter)
@@ -204,8 +208,8 @@ static samba_status check(samba_context *context, const samba_compile_options *o
     for (int i = 0; i < options->optimizer_count; i++) {
         const samba_optimizer *o = &options->optimizers[i];
         char buffer[32], other[32];
-        if (o->kind != SAMBA_SGD && o->kind != SAMBA_ADAMW)
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected SAMBA_SGD (0) or SAMBA_ADAMW (1)", i,
+        if (o->kind != SAMBA_SGD && !is_adam(o))
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected SAMBA_SGD (0), SAMBA_ADAMW (1) or SAMBA_ADAM (2)", i,
                               (int)o->kind);
         SAMBA_TRY(check_patterns(context, i, o));
         SAMBA_TRY(check_numbers(context, i, o));
@@ -268,7 +272,9 @@ static samba_status update(samba_graph *g, const samba_optimizer *o, const hyper
     d = samba_emit_cast(g, d, dtype);
     if (coefficient != SAMBA_NONE)
         d = mul(g, d, samba_emit_cast(g, coefficient, dtype));
-    hold(g, p, o->kind == SAMBA_ADAMW ? adamw(g, o, h, name, p, d) : sgd(g, o, h, name, p, d));
+    if (o->maximize)
+        d = samba_emit1(g, SAMBA_OP_neg, d);
+    hold(g, p, is_adam(o) ? adam(g, o, h, name, p, d) : sgd(g, o, h, name, p, d));
     return g->status;
 }
 
@@ -321,7 +327,15 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
 
 samba_optimizer samba_sgd(double lr) { return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_SGD, .lr = lr}; }
 
+samba_optimizer samba_adam(double lr)
+{
+    return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+}
+
 samba_optimizer samba_adamw(double lr)
 {
-    return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_ADAMW, .lr = lr, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    samba_optimizer o = samba_adam(lr);
+    o.kind = SAMBA_ADAMW;
+    o.weight_decay = 0.01;
+    return o;
 }

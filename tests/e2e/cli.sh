@@ -86,6 +86,12 @@ does "hyperparameters" "loss" "$sambaflow" run "$pef" --hyperparameter lr=0.5
 does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-iterations 5
 does "measure sections as JSON" '"share"' "$sambaflow" measure-sections "$pef" --num-iterations 5 --json
 does "train" "test accuracy" "$logreg" run -p "$pef" --data "$data" --num-iterations 5
+"$logreg" compile --momentum 0 --weight-decay 0 --pef scheduled.pef >/dev/null
+does "train by a schedule that ends at 0" "test accuracy" "$logreg" run -p scheduled.pef --data "$data" --lr-schedule cosine --warmup-steps 2 --total-steps 4 --num-iterations 4 --save four.safetensors
+does "train on at a rate of 0" "test accuracy" "$logreg" run -p scheduled.pef --data "$data" --lr-schedule cosine --warmup-steps 2 --total-steps 4 --num-iterations 7 --save seven.safetensors
+tail -c 31400 four.safetensors >four.weights # 785 x 10 floats; before them stands how many runs there were
+tail -c 31400 seven.safetensors >seven.weights
+same "a rate of 0" four.weights seven.weights
 does "train with microbatches" "test accuracy" "$logreg" run -b 64 -mb 16 -p app.pef --data "$data" --num-iterations 5
 does "train to JSON" '"test_accuracy_percent"' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --json --save trained.safetensors
 does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/logreg.pef --data "$data" --load trained.safetensors
@@ -198,9 +204,12 @@ refuses "app: run without PEF" 64 "--pef FILE is missing" "$logreg" run
 refuses "app: option of another command" 64 "--save is not an option of compile" "$logreg" compile --save x
 refuses "app: negative lr" 64 "--lr: expected a number" "$logreg" compile --lr=-1
 refuses "app: lr not finite" 64 "--lr: expected a number" "$logreg" compile --lr nan
-refuses "app: unknown optimizer" 64 "expected sgd or adamw" "$logreg" compile --optimizer adagrad
+refuses "app: unknown optimizer" 64 "expected sgd or adamw or adam" "$logreg" compile --optimizer adagrad
 refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" compile --dump-after nothing
 refuses "app: momentum for AdamW" 64 "SGD's" "$logreg" compile --optimizer adamw --momentum 0.9
+refuses "app: longer warm-up than schedule" 64 "--warmup-steps 9 are more than --total-steps 5" "$logreg" run -p "$pef" --warmup-steps 9 --total-steps 5
+refuses "app: end of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --min-lr 0.1
+refuses "app: unknown schedule" 64 "expected constant or linear or cosine" "$logreg" run -p "$pef" --lr-schedule sawtooth
 refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" compile --inference --lr 0.1
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1

@@ -25,6 +25,17 @@ class SGD(torch.optim.SGD):
         return _shown(super().__repr__(), self.max_grad_norm)
 
 
+class Adam(torch.optim.Adam):
+    """torch.optim.Adam; `max_grad_norm` as in SGD."""
+
+    def __init__(self, params, lr=1e-3, *args, max_grad_norm=None, **kwargs):
+        super().__init__(params, lr, *args, **kwargs)
+        self.max_grad_norm = max_grad_norm
+
+    def __repr__(self):
+        return _shown(super().__repr__(), self.max_grad_norm)
+
+
 class AdamW(torch.optim.AdamW):
     """torch.optim.AdamW; `max_grad_norm` as in SGD."""
 

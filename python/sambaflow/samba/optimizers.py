@@ -8,12 +8,16 @@ from sambaflow._core import ffi, lib
 from sambaflow.words import array_of
 
 
+def _adam(optimizer):
+    return isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW))  # torch before 2.7: two classes
+
+
 def groups(tracer, optimizers):
     """(optimizer, group, names of what it trains) of every group that trains something."""
     names = {identity: name for identity, (name, _, _) in tracer.names.items()}
     for optimizer in optimizers:
-        if not isinstance(optimizer, (torch.optim.SGD, torch.optim.AdamW)):
-            raise errors.UnsupportedError(f"optimizer {type(optimizer).__name__}: expected samba.optim.SGD or AdamW, or torch's")
+        if not isinstance(optimizer, torch.optim.SGD) and not _adam(optimizer):
+            raise errors.UnsupportedError(f"optimizer {type(optimizer).__name__}: expected samba.optim.SGD, Adam or AdamW, or torch's")
         for group in optimizer.param_groups:
             trained = [names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad]
             if trained:
@@ -24,11 +28,12 @@ def structs(tracer, optimizers):
     """samba_optimizer structs, and what they point into. A group that trains nothing is left out: no names would mean every parameter."""
     made, kept = [], []
     for optimizer, group, trained in groups(tracer, optimizers):
-        adam = isinstance(optimizer, torch.optim.AdamW)
-        its = ffi.new("samba_optimizer *", (lib.samba_adamw if adam else lib.samba_sgd)(group["lr"]))
+        adam = _adam(optimizer)
+        decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay", False)
+        its = ffi.new("samba_optimizer *", (lib.samba_sgd if not adam else lib.samba_adamw if decoupled else lib.samba_adam)(group["lr"]))
         words, its.parameter_count, alive = array_of(trained)
         its.parameters = ffi.cast("char *const *", words)
-        its.weight_decay = group["weight_decay"]
+        its.weight_decay, its.maximize = group["weight_decay"], group["maximize"]
         if adam:
             (its.beta1, its.beta2), its.eps, its.amsgrad = group["betas"], group["eps"], group["amsgrad"]
         else:
@@ -46,7 +51,7 @@ def hyperparameters(tracer, optimizers, device):
     known, found = device.hyperparameters, {}
     all_groups = list(groups(tracer, optimizers))
     for i, (optimizer, group, trained) in enumerate(all_groups):
-        adam = isinstance(optimizer, torch.optim.AdamW)
+        adam = _adam(optimizer)
         values = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
         values.update(zip(("beta1", "beta2", "eps"), (*group["betas"], group["eps"])) if adam else {"momentum": group["momentum"]})
         for name, value in values.items():

@@ -377,7 +377,8 @@ class SambaSession:
             held = to_torch(state.get(key))
             fresh = self.device_get(name)
             if key == "step":
-                state[key] = fresh.float()  # as torch has it
+                if "momentum_buffer" not in state:  # torch's SGD counts none: the device does where dampening spares the first step
+                    state[key] = fresh.float()  # as torch has it
                 continue
             state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
 
@@ -414,8 +415,8 @@ class SambaSession:
     def _send_optimizer_state(self, optims):
         steps = {}
         for state, key, name in self._optimizer_state(optims):
-            if key == "step" and key in state:
-                taken = float(state[key])
+            if key == "step" and (key in state or state.get("momentum_buffer") is not None):
+                taken = float(state.get(key, 1))
                 if steps.setdefault(name, taken) != taken:
                     raise errors.StateError(f"parameters of one group have taken {steps[name]:g} and {taken:g} steps: the device counts once a group")
             elif key in state:

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers against torch.optim over 20 steps, each option in float32 and float64; groups, frozen parameters, state_dict both ways; schedules against
+torch.optim.lr_scheduler, in C and driving a session."""
+import copy
+import math
+import warnings
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+from sambaflow._core import ffi, lib
+
+STEPS = 20
+SGD, ADAMW, ADAM = samba.optim.SGD, samba.optim.AdamW, samba.optim.Adam
+OPTIONS = [
+    (SGD, dict(lr=0.1)), (SGD, dict(lr=0.1, weight_decay=0.05)), (SGD, dict(lr=0.1, momentum=0.9)), (SGD, dict(lr=0.1, momentum=0.9, dampening=0.3)),
+    (SGD, dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.02)), (SGD, dict(lr=0.02, maximize=True, momentum=0.8, weight_decay=0.1)),
+    (SGD, dict(lr=0.3, momentum=0.5, max_grad_norm=0.2)), (SGD, dict(lr=0.02, maximize=True, max_grad_norm=0.2)),
+    (ADAMW, dict(lr=0.01)), (ADAMW, dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1)), (ADAMW, dict(lr=0.01, amsgrad=True)),
+    (ADAMW, dict(lr=0.01, maximize=True, weight_decay=0.2)), (ADAMW, dict(lr=0.01, max_grad_norm=0.1, amsgrad=True, maximize=True)),
+    (ADAM, dict(lr=0.01)), (ADAM, dict(lr=0.01, weight_decay=0.3, amsgrad=True)), (ADAM, dict(lr=0.01, weight_decay=0.3, maximize=True)),
+]  # fmt: skip
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 7), nn.Linear(7, 3)
+
+    def forward(self, x, y):
+        return F.mse_loss(self.second(torch.tanh(self.first(x))), y)
+
+
+def _pair(make, dtype=torch.float32, freeze=(), model=Model):
+    """(torch's model, its optimizers and clipping), (ours, its optimizers)."""
+    torch.manual_seed(3)
+    model = model().to(dtype)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in freeze)
+    ours = samba.from_torch_model(copy.deepcopy(model))
+    return model, make(model), ours, make(ours)
+
+
+def _batches(dtype):
+    generator = torch.Generator().manual_seed(7)
+    return [(torch.randn(4, 5, generator=generator).to(dtype), torch.randn(4, 3, generator=generator).to(dtype)) for _ in range(STEPS)]
+
+
+def _trace(tmp_path, ours, optimizers, dtype, pef=None):
+    inputs = (samba.from_torch_tensor(torch.zeros(4, 5, dtype=dtype), name="x"), samba.from_torch_tensor(torch.zeros(4, 3, dtype=dtype), name="y"))
+    pef = pef or samba.session.compile(ours, inputs, optimizers, name="optimizers", loss_indices=[0], output_folder=str(tmp_path))
+    utils.trace_graph(ours, inputs, optimizers, pef=pef, loss_indices=[0])
+    return pef
+
+
+def _run(x, y, **hyperparameters):
+    samba.session.run((samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="y")), hyperparam_dict=hyperparameters or None)
+
+
+def _train(model, optimizers, batches, clip=None, schedulers=()):
+    for x, y in batches:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        model(x, y).backward()
+        if clip:
+            nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], clip)
+        for step in (*optimizers, *schedulers):
+            step.step()
+
+
+def _compare(ours, model, dtype, what=""):
+    """A rounding of each step, which later steps keep or shrink; Adam divides small gradients by themselves."""
+    eps = torch.finfo(dtype).eps
+    for (name, mine), its in zip(ours.named_parameters(), model.parameters()):
+        torch.testing.assert_close(mine.torch(), its, rtol=40 * eps, atol=100 * eps, msg=lambda text: f"{what} {name}: {text}")
+
+
+class Models(nn.Module):
+    """As many models as there are options, each trained by an optimizer of its own: one graph."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.each = nn.ModuleList(Model() for _ in range(count))
+
+    def forward(self, x, y):
+        return sum(model(x, y) for model in self.each)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_options(tmp_path, dtype):
+    rows = [(kind, options) for kind, options in OPTIONS if "max_grad_norm" not in options]
+
+    def make(models):
+        return [kind(model.parameters(), **options) for model, (kind, options) in zip(models.each, rows)]
+
+    model, theirs, ours, mine = _pair(make, dtype, model=lambda: Models(len(rows)))
+    batches = _batches(dtype)
+    _trace(tmp_path, ours, mine, dtype)
+    for x, y in batches:
+        _run(x, y)
+    _train(model, theirs, batches)
+    samba.session.to_cpu(ours)
+    for i, (kind, options) in enumerate(rows):
+        _compare(ours.each[i], model.each[i], dtype, f"{kind.__name__} {options}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind, options", [row for row in OPTIONS if "max_grad_norm" in row[1]], ids=lambda x: x.__name__ if isinstance(x, type) else ",".join(x))
+def test_clipping(tmp_path, kind, options, dtype):
+    model, theirs, ours, mine = _pair(lambda model: kind(model.parameters(), **options), dtype)
+    batches = _batches(dtype)
+    _trace(tmp_path, ours, mine, dtype)
+    for x, y in batches:
+        _run(x, y)
+    _train(model, [theirs], batches, options["max_grad_norm"])
+    samba.session.to_cpu(ours)
+    _compare(ours, model, dtype)
+
+
+def test_groups_and_frozen_parameters(tmp_path):
+    """Two optimizers, one of two groups, and a parameter that nobody trains."""
+
+    def make(model):
+        groups = [{"params": [model.first.weight], "lr": 0.05}, {"params": [model.first.bias, model.second.bias], "weight_decay": 0.1, "momentum": 0.0}]
+        return [SGD(groups, lr=0.1, momentum=0.9), ADAMW([model.second.weight], lr=0.01, maximize=False)]
+
+    model, theirs, ours, mine = _pair(make, freeze=("second.bias",))
+    before = model.second.bias.detach().clone()
+    batches = _batches(torch.float32)
+    _trace(tmp_path, ours, mine, torch.float32)
+    for x, y in batches:
+        _run(x, y)
+    _train(model, theirs, batches)
+    samba.session.to_cpu(ours)
+    _compare(ours, model, torch.float32)
+    assert torch.equal(ours.second.bias.torch(), before)
+
+
+@pytest.mark.parametrize("kind, options", [OPTIONS[3], OPTIONS[10], OPTIONS[14]], ids=["SGD", "AdamW", "Adam"])
+def test_state_dict_there_and_back(tmp_path, kind, options):
+    """torch trains, its state goes to the device, the device trains on, its state goes back, torch trains on: as torch alone."""
+    model, theirs, ours, mine = _pair(lambda model: kind(model.parameters(), **options))
+    alone, batches = copy.deepcopy(model), _batches(torch.float32)
+    _train(alone, [kind(alone.parameters(), **options)], batches)
+    _train(model, [theirs], batches[:7])
+    with torch.no_grad():
+        for its, p in zip(ours.parameters(), model.parameters()):
+            its.copy_(p)
+    mine.load_state_dict(copy.deepcopy(theirs.state_dict()))
+    _trace(tmp_path, ours, mine, torch.float32)
+    for x, y in batches[7:13]:
+        _run(x, y)
+    samba.session.to_cpu(ours, mine)
+    with torch.no_grad():
+        for p, its in zip(model.parameters(), ours.parameters()):
+            p.copy_(its.torch())
+    state = mine.state_dict()
+    state["state"] = {k: {name: x.torch() if hasattr(x, "torch") else x for name, x in s.items()} for k, s in state["state"].items()}
+    theirs.load_state_dict(state)
+    _train(model, [theirs], batches[13:])
+    for p, expected in zip(model.parameters(), alone.parameters()):
+        torch.testing.assert_close(p, expected, rtol=1e-5, atol=2e-5)
+
+
+# ---- schedules ----
+
+S = torch.optim.lr_scheduler
+RATE = 0.4
+SCHEDULES = {
+    "constant": (lambda o: S.ConstantLR(o, 0.25, 6), lambda step: lib.samba_constant_lr(RATE, step, 0.25, 6)),
+    "linear": (lambda o: S.LinearLR(o, 0.1, 0.7, 8), lambda step: lib.samba_linear_lr(RATE, step, 0.1, 0.7, 8)),
+    "polynomial": (lambda o: S.PolynomialLR(o, 15, 1.7), lambda step: lib.samba_polynomial_lr(RATE, step, 15, 1.7)),
+    "step": (lambda o: S.StepLR(o, 4, 0.3), lambda step: lib.samba_step_lr(RATE, step, 4, 0.3)),
+    "multi step": (lambda o: S.MultiStepLR(o, [3, 7, 7, 12], 0.5), lambda step: lib.samba_multi_step_lr(RATE, step, 4, [3, 7, 7, 12], 0.5)),
+    "exponential": (lambda o: S.ExponentialLR(o, 0.9), lambda step: lib.samba_exponential_lr(RATE, step, 0.9)),
+    "cosine": (lambda o: S.CosineAnnealingLR(o, 9, 0.05), lambda step: lib.samba_cosine_annealing_lr(RATE, step, 9, 0.05)),
+    "restarts": (lambda o: S.CosineAnnealingWarmRestarts(o, 4, 1, 0.02), lambda step: lib.samba_cosine_annealing_warm_restarts(RATE, step, 4, 1, 0.02)),
+    "longer restarts": (lambda o: S.CosineAnnealingWarmRestarts(o, 3, 2), lambda step: lib.samba_cosine_annealing_warm_restarts(RATE, step, 3, 2, 0)),
+    "one cycle": (lambda o: S.OneCycleLR(o, RATE, 30), lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.NULL)),
+    "one cycle, straight": (lambda o: S.OneCycleLR(o, RATE, 30, pct_start=0.4, anneal_strategy="linear", div_factor=5, final_div_factor=50),
+                            lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.new("samba_one_cycle_options *", {
+                                "pct_start": 0.4, "linear": True, "div_factor": 5, "final_div_factor": 50}))),  # fmt: skip
+    "one cycle, three phases": (lambda o: S.OneCycleLR(o, RATE, 30, three_phase=True),
+                                lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.new("samba_one_cycle_options *", {"three_phase": True}))),
+    "chained": (lambda o: S.ChainedScheduler([S.StepLR(o, 5, 0.5), S.LinearLR(o, 0.25, 1.0, 6)], o),
+                lambda step: lib.samba_linear_lr(lib.samba_step_lr(RATE, step, 5, 0.5), step, 0.25, 1.0, 6)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedule(name):
+    make, ours = SCHEDULES[name]
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=RATE)
+    scheduler = make(optimizer)
+    for step in range(30):
+        assert math.isclose(ours(step), optimizer.param_groups[0]["lr"], rel_tol=1e-9, abs_tol=1e-12), step
+        optimizer.step()
+        if step < 29:
+            scheduler.step()
+
+
+def test_schedules_refuse():
+    wrong = [lib.samba_constant_lr(1, -1, 0.5, 3), lib.samba_constant_lr(1, 0, 1.5, 3), lib.samba_linear_lr(1, 0, 0, 1, 3), lib.samba_linear_lr(1, 0, 1, 2, 3),
+             lib.samba_polynomial_lr(1, 0, 0, 1), lib.samba_step_lr(1, 0, 0, 1), lib.samba_multi_step_lr(1, 0, 2, ffi.NULL, 1), lib.samba_exponential_lr(1, -1, 1),
+             lib.samba_cosine_annealing_lr(1, 0, 0, 0), lib.samba_cosine_annealing_warm_restarts(1, 0, 4, 0, 0), lib.samba_one_cycle_lr(1, 30, 30, ffi.NULL)]  # fmt: skip
+    assert all(math.isnan(x) for x in wrong)
+    assert lib.samba_cosine_annealing_warm_restarts(1, 2**62, 1, 2, 0) <= 1  # lengths that double stay within 64 bits
+
+
+def test_scheduler_of_torch_drives_a_session(tmp_path):
+    """Warm-up, then a cosine: the optimizer's groups of torch, its scheduler, and lr as the hyperparameter of each run."""
+    model, theirs, ours, mine = _pair(lambda model: SGD(model.parameters(), lr=0.2, momentum=0.9))
+    batches = _batches(torch.float32)
+    schedulers = [S.SequentialLR(o, [S.LinearLR(o, 0.1, 1.0, 5), S.CosineAnnealingLR(o, 15)], [5]) for o in (theirs, mine)]
+    _trace(tmp_path, ours, mine, torch.float32)
+    for x, y in batches:
+        _run(x, y, lr=mine.param_groups[0]["lr"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the optimizer's step was the device's
+            schedulers[1].step()
+    _train(model, [theirs], batches, schedulers=[schedulers[0]])
+    samba.session.to_cpu(ours)
+    _compare(ours, model, torch.float32)
