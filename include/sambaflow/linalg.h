@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products of matrices. A bias or weight that is a zeroed value is left out. */
+ * Products of matrices, as torch's functions of those names. Operands have one dtype; integers wrap, 16-bit floats are summed in float32. Size 0 is a
+ * size: a sum of no products is 0. A bias that is a zeroed value is left out. */
 #ifndef SAMBAFLOW_LINALG_H
 #define SAMBAFLOW_LINALG_H
 
@@ -11,7 +12,37 @@ extern "C" {
 #endif
 
 SAMBA_API samba_value samba_matmul(samba_value a, samba_value b); /* every case of torch.matmul */
+SAMBA_API samba_value samba_mm(samba_value a, samba_value b);     /* (n, k) x (k, m) */
+SAMBA_API samba_value samba_bmm(samba_value a, samba_value b);    /* (b, n, k) x (b, k, m) */
+SAMBA_API samba_value samba_mv(samba_value a, samba_value b);     /* (n, k) x (k) */
+SAMBA_API samba_value samba_dot(samba_value a, samba_value b);    /* (k) x (k), torch.vdot as well */
+SAMBA_API samba_value samba_outer(samba_value a, samba_value b);  /* (n) x (m) -> (n, m); promotes */
+SAMBA_API samba_value samba_inner(samba_value a, samba_value b);  /* over the last dims; a value without dims multiplies */
+SAMBA_API samba_value samba_kron(samba_value a, samba_value b);   /* of up to 4 dims; promotes */
+
+/* beta * input + alpha * product; the input broadcasts to the product, and with beta 0 it does not count, NaN or not. Of integers
+ * the factors are cut to integers. */
+SAMBA_API samba_value samba_addmm(samba_value input, samba_value a, samba_value b, double beta, double alpha);
+SAMBA_API samba_value samba_addmv(samba_value input, samba_value a, samba_value b, double beta, double alpha);
+SAMBA_API samba_value samba_baddbmm(samba_value input, samba_value a, samba_value b, double beta, double alpha);
+SAMBA_API samba_value samba_addbmm(samba_value input, samba_value a, samba_value b, double beta, double alpha); /* products summed over b */
+SAMBA_API samba_value samba_addr(samba_value input, samba_value a, samba_value b, double beta, double alpha);   /* outer product */
+
+/* torch.einsum: letters name dims, "..." those that have no letter; repeated letters of an operand take its diagonal, of several are multiplied,
+ * and summed where the result lacks them. "->" and the result may be left out. From left to right. */
+SAMBA_API samba_value samba_einsum(const char *equation, int count, const samba_value *operands);
+/* Sums over pairs of dims, dims_a[i] with dims_b[i]; the result has the others of a, then of b. */
+SAMBA_API samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *dims_a, const int *dims_b);
+/* A product of two or more matrices, in the order that takes the fewest multiplications; the first and the last may be vectors. */
+SAMBA_API samba_value samba_multi_dot(int count, const samba_value *matrices);
+
 SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);
+/* input1 (..., n), input2 (..., m), weight (out, n, m), bias (out) -> (..., out) */
+SAMBA_API samba_value samba_functional_bilinear(samba_value input1, samba_value input2, samba_value weight, samba_value bias);
+
+SAMBA_API samba_value samba_trace(samba_value a); /* of a matrix: the sum of its diagonal */
+/* The elements whose index along dim2 is that along dim1 plus `offset`; they become the last dim. */
+SAMBA_API samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2);
 
 #ifdef __cplusplus
 }

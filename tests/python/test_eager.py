@@ -70,6 +70,12 @@ CASES = {
     "mm": [((X, _n(4, 2)), {})],
     "bmm": [((_n(2, 3, 4), _n(2, 4, 5)), {})],
     "addmm": [((_n(5), X, _n(4, 5)), {"beta": 0.5, "alpha": 2.0})],
+    "addmv": [((_n(3), X, _n(4)), {"beta": 0.5, "alpha": 2.0})],
+    "addr": [((X, _n(3), _n(4)), {"beta": 0.5})],
+    "addbmm": [((_n(3, 5), _n(2, 3, 4), _n(2, 4, 5)), {"alpha": 2.0})],
+    "einsum": [(("ij,kj->ik", X, Y), {}), ((X, [0, 1], Y, [2, 1]), {})],
+    "linalg_multi_dot": [(([X, _n(4, 2), _n(2, 5)],), {})],
+    "chain_matmul": [((X, _n(4, 2), _n(2, 5)), {})],
     "baddbmm": [((_n(2, 3, 5), _n(2, 3, 4), _n(2, 4, 5)), {})],
     "linear": [((X, _n(5, 4), _n(5)), {}), ((X, _n(5, 4)), {})],
     "conv2d": [((_n(2, 4, 6, 5), _n(6, 2, 3, 3), _n(6)), {"padding": 1, "stride": 2, "groups": 2})],
@@ -155,7 +161,7 @@ METHODS = {  # whose arguments stand otherwise than those of the function of tha
 }
 GUESSES = [((X, Y), {}), ((X,), {}), ((X > 0, Y > 0), {}), ((X, 1), {}), ((X, _n(4, 2)), {}), ((_p(3, 4),), {})]
 FUNCTIONS = [f for f in eager._library]
-ALIKE = {"concat": "cat", "concatenate": "cat", "subtract": "sub", "divide": "div", "true_divide": "div", "multiply": "mul", "__div__": "div"}
+ALIKE = {"concat": "cat", "vdot": "dot", "concatenate": "cat", "subtract": "sub", "divide": "div", "true_divide": "div", "multiply": "mul", "__div__": "div"}
 
 
 def _id(function):

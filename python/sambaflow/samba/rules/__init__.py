@@ -14,6 +14,7 @@ from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     nn,
     norms,
     pooling,
+    products,
     random,
     recurrent,
     reduction,

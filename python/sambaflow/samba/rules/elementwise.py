@@ -308,7 +308,6 @@ _composed(torch.addcmul, T.addcmul, aten.addcmul)(lambda x, a, b, value=1: x + a
 _composed(torch.addcdiv, T.addcdiv, aten.addcdiv)(lambda x, a, b, value=1: x + a / b * value)
 _composed(torch.lerp, T.lerp, aten.lerp)(lambda a, b, weight: a + weight * (b - a))
 _composed(torch.logical_xor, T.logical_xor, aten.logical_xor)(lambda a, b: (a != 0) != (b != 0))
-_composed(torch.outer, T.outer, torch.ger)(lambda a, b: a.unsqueeze(1) * b.unsqueeze(0))
 _composed(torch.heaviside, T.heaviside)(lambda x, values: torch.where(x == 0, values, torch.where(x > 0, 1, torch.zeros((), dtype=x.dtype))))
 
 

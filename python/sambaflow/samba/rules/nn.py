@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products, layers, attention."""
+"""Layers, attention."""
 import torch
 import torch.nn.functional as F
 
@@ -9,40 +9,6 @@ from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
 T = torch.Tensor
-
-# ---- products ----
-
-
-binary(lib.samba_matmul, torch.matmul, T.matmul, T.__matmul__, torch.mm, T.mm, torch.bmm, T.bmm, aten.mm, aten.bmm, aten.matmul)
-
-
-binary(lib.samba_matmul, torch.dot, T.dot, torch.inner, torch.mv, T.mv, aten.dot, aten.mv)
-
-
-@rule(torch.baddbmm, T.baddbmm, aten.baddbmm)
-def baddbmm(t, input, batch1, batch2, *, beta=1, alpha=1):
-    return addmm(t, input, batch1, batch2, beta=beta, alpha=alpha)
-
-
-@rule(F.bilinear, torch.bilinear)
-def bilinear(t, input1, input2, weight, bias=None):
-    """Each output sums over all pairs of the inputs' features: one product after the pairs were made."""
-    pairs = (input1.unsqueeze(-1) * input2.unsqueeze(-2)).flatten(-2)
-    return F.linear(pairs, weight.reshape(weight.shape[0], -1), bias)
-
-
-@rule(torch.addmm, T.addmm, aten.addmm)
-def addmm(t, input, mat1, mat2, *, beta=1, alpha=1):
-    product, added = lib.samba_matmul(t.value(mat1), t.value(mat2)), t.value(input)
-    product = product if alpha == 1 else lib.samba_mul(product, t.number(alpha, mat1))
-    added = added if beta == 1 else lib.samba_mul(added, t.number(beta, input))
-    return t.wrap(lib.samba_add(product, added))
-
-
-@rule(F.linear, aten.linear)
-def linear(t, input, weight, bias=None):
-    return t.wrap(lib.samba_functional_linear(t.value(input), t.value(weight), optional(t, bias)))
-
 
 # ---- layers ----
 
