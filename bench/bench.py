@@ -157,7 +157,7 @@ class Bench:
             scales = [float(np.abs(values).max())] * len(values)
         else:
             # A model wholly in bfloat16 rounds small updates away: only its first losses are those of the others.
-            answer = contender.ask(f"losses {2 if case.long or name == 'pure bf16' else 10}")
+            answer = contender.ask(f"losses {2 if case.long or name == 'pure bf16' else case.compared}")
             values, first_ms = answer["losses"], answer["first_ms"]
             scales, wanted = [max(abs(x), 1) for x in values], wanted and wanted[: len(values)]
         if wanted is not None:
