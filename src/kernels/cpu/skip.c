@@ -26,7 +26,7 @@ double samba_skip_share(const samba_source *source)
     const samba_window *window = &source->factor.windows[0];
     const samba_split *own = &source->own;
     int64_t low = window->base, high = window->base;
-    if (!source->plane_bytes || source->inner.total % source->inner.width != 0)
+    if (!source->plane_bytes || source->inner.blocks * source->inner.width != source->inner.total) /* a narrower block has rows of its own */
         return 1;
     for (int side = 0; side < 2; side++) {
         const samba_split *split = side ? &source->inner : own;
