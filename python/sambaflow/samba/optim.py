@@ -5,6 +5,8 @@
 >>> optimizers = [SGD([model.weight], lr=0.1, momentum=0.9, max_grad_norm=1.0), AdamW([model.bias], lr=1e-3)]
 >>> optimizers[0].max_grad_norm
 1.0
+>>> Adam(model.parameters(), lr=1e-3, maximize=True).defaults["maximize"]
+True
 """
 import torch
 
