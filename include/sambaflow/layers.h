@@ -22,6 +22,17 @@ SAMBA_API samba_value samba_linear_with(samba_value input, const char *name, int
                                         const samba_linear_options *options /* may be NULL */);
 SAMBA_API samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
                                    const samba_conv2d_options *options /* may be NULL */);
+/* "<name>.weight" and "<name>.bias" as torch.nn.Conv1d, Conv3d, ConvTranspose1d, 2d and 3d have them; one kernel size for each dim of space. */
+SAMBA_API samba_value samba_conv1d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[1],
+                                   const samba_conv1d_options *options /* may be NULL */);
+SAMBA_API samba_value samba_conv3d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[3],
+                                   const samba_conv3d_options *options /* may be NULL */);
+SAMBA_API samba_value samba_conv_transpose1d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[1],
+                                             const samba_conv_transpose1d_options *options /* may be NULL */);
+SAMBA_API samba_value samba_conv_transpose2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
+                                             const samba_conv_transpose2d_options *options /* may be NULL */);
+SAMBA_API samba_value samba_conv_transpose3d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[3],
+                                             const samba_conv_transpose3d_options *options /* may be NULL */);
 
 /* Normalizations. In the options zero means PyTorch's default. */
 typedef struct samba_norm_options {

@@ -17,5 +17,6 @@
 #include <sambaflow/schedule.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>
+#include <sambaflow/transformer.h>
 
 #endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution layers of one and three dims of space, and transposed ones: weight and bias by name around the functions of conv.h, which check the rest.
+ * The initial distribution is that of torch.nn's _ConvNd: uniform within 1 / sqrt(fan_in), where the fan_in of a transposed weight counts its own
+ * second dim. */
+#include "trace/trace.h"
+
+#include <sambaflow/conv.h>
+#include <sambaflow/layers.h>
+#include <math.h>
+
+typedef struct parameters {
+    samba_graph *graph;
+    samba_value weight, bias;
+} parameters;
+
+/* Opens the layer's scope and makes its parameters; false after an error. */
+static bool begin(parameters *p, const char *what, samba_value input, const char *name, int space, int64_t out_channels, const int64_t *kernel, int64_t groups,
+                  bool no_bias, bool transposed)
+{
+    if (!samba_trace_enter(what, 1, &input, &p->graph))
+        return false;
+    samba_graph *g = p->graph;
+    samba_scope_push(g, name);
+    if (g->status != SAMBA_OK || !samba_trace_need_floating(input, what))
+        return false;
+    samba_node x = samba_trace_node(input);
+    int64_t channels = x.rank > space ? x.shape[x.rank - space - 1] : 0, shape[5], fan_in;
+    groups = groups ? groups : 1;
+    bool fits = (x.rank == space + 1 || x.rank == space + 2) && kernel && groups >= 1 && out_channels >= 1 && channels % groups == 0 && out_channels % groups == 0;
+    for (int i = 0; fits && i < space; i++)
+        fits = kernel[i] >= 1;
+    if (!fits) {
+        char type[SAMBA_TYPE_TEXT];
+        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
+                            "expected an input (N, C, ...) or (C, ...) with %d dims of space, kernel sizes of 1 or more, and groups that divide both channel counts; "
+                            "given %s, %lld output channels, %lld groups",
+                            space, samba_trace_format(&x, type), (long long)out_channels, (long long)groups);
+        return false;
+    }
+    shape[0] = transposed ? channels : out_channels;
+    fan_in = shape[1] = (transposed ? out_channels : channels) / groups;
+    for (int i = 0; i < space; i++)
+        fan_in *= shape[2 + i] = kernel[i];
+    double bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
+    samba_initializer initializer = {SAMBA_INIT_UNIFORM, -bound, bound};
+    p->weight = samba_parameter(g, "weight", (samba_dtype)x.dtype, space + 2, shape, initializer);
+    p->bias = no_bias ? (samba_value){NULL, 0} : samba_parameter(g, "bias", (samba_dtype)x.dtype, 1, &out_channels, initializer);
+    return g->status == SAMBA_OK;
+}
+
+#define LAYER(layer, functional, options_type, space, transposed)                                                                                  \
+    samba_value layer(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[space], const options_type *options)             \
+    {                                                                                                                                              \
+        options_type o = {0};                                                                                                                      \
+        parameters p;                                                                                                                              \
+        if (options)                                                                                                                               \
+            o = *options;                                                                                                                          \
+        if (!begin(&p, #layer + 6, input, name, space, out_channels, kernel, o.groups, o.no_bias, transposed))                                     \
+            return samba_trace_none(p.graph);                                                                                                      \
+        samba_value y = functional(input, p.weight, p.bias, &o);                                                                                   \
+        samba_scope_pop(p.graph);                                                                                                                  \
+        return y;                                                                                                                                  \
+    }
+
+LAYER(samba_conv1d, samba_functional_conv1d, samba_conv1d_options, 1, false)
+LAYER(samba_conv3d, samba_functional_conv3d, samba_conv3d_options, 3, false)
+LAYER(samba_conv_transpose1d, samba_functional_conv_transpose1d, samba_conv_transpose1d_options, 1, true)
+LAYER(samba_conv_transpose2d, samba_functional_conv_transpose2d, samba_conv_transpose2d_options, 2, true)
+LAYER(samba_conv_transpose3d, samba_functional_conv_transpose3d, samba_conv_transpose3d_options, 3, true)
