@@ -32,6 +32,22 @@ static inline samba_attention_options samba_attention_defaults(void)
 SAMBA_API samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, samba_value v,
                                                          const samba_attention_options *options /* may be NULL */);
 
+/* Rotary position embedding of x (..., T, D): a pair of features (a, b) becomes (a cos - b sin, b cos + a sin) of its angle,
+ * position / base^(2 i / dims) for pair i. 16-bit floats are computed in float32. */
+typedef struct samba_rotary_options {
+    bool interleaved;      /* pairs are neighbours, 2 i and 2 i + 1; else i and i + dims / 2, as Llama has them */
+    double base;
+    int64_t dims;          /* how many features turn, from the first; 0: all */
+    samba_value positions; /* broadcasts to (..., T); a zeroed value: 0 .. T-1 */
+    samba_value cos, sin;  /* given instead: they broadcast to (..., T, dims / 2), or to (..., T, dims), where both of a pair have the same */
+} samba_rotary_options;
+static inline samba_rotary_options samba_rotary_defaults(void)
+{
+    samba_rotary_options options = {false, 10000.0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    return options;
+}
+SAMBA_API samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *options /* may be NULL */);
+
 #ifdef __cplusplus
 }
 #endif

@@ -65,9 +65,22 @@ SAMBA_API samba_value samba_instance_norm(samba_value input, const char *name, c
 SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
 SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);
+/* Whole channels: input (N, C, L) or (C, L); (N, C, ...), of rank 3 too, as torch takes it; (N, C, D, H, W) or (C, D, H, W). */
+SAMBA_API samba_value samba_dropout1d(samba_value input, const char *name, double p);
+SAMBA_API samba_value samba_dropout2d(samba_value input, const char *name, double p);
+SAMBA_API samba_value samba_dropout3d(samba_value input, const char *name, double p);
+/* Keeps mean and variance; what is dropped is negative. feature_: whole channels of (N, C, ...). */
+SAMBA_API samba_value samba_alpha_dropout(samba_value input, const char *name, double p);
+SAMBA_API samba_value samba_feature_alpha_dropout(samba_value input, const char *name, double p);
 
 /* torch.rand: float32, uniform in [0, 1), new ones each run: hyperparameter "<name>.seed". A second call of a name gives others. */
 SAMBA_API samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int64_t *shape);
+SAMBA_API samba_value samba_randn(samba_graph *graph, const char *name, int rank, const int64_t *shape); /* float32, N(0, 1) */
+/* int64, low to high - 1, which are at most 2^24 numbers. */
+SAMBA_API samba_value samba_randint(samba_graph *graph, const char *name, int64_t low, int64_t high, int rank, const int64_t *shape);
+SAMBA_API samba_value samba_bernoulli(samba_value p, const char *name); /* 1 with the probability that stands there, else 0 */
+/* torch.nn.functional.gumbel_softmax: softmax of logits and noise; hard: its greatest element as one-hot, with the softmax's gradient. */
+SAMBA_API samba_value samba_gumbel_softmax(samba_value logits, const char *name, double tau, bool hard, int dim);
 
 #ifdef __cplusplus
 }

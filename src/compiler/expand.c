@@ -7,7 +7,8 @@
  * nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
  *
  * For inference dropout does nothing: the operator is its operand, attention loses its rate and seed, and with them go the
- * hyperparameters that nothing else reads. What asks whether a run trains is told that it does not, batch norm above all.
+ * hyperparameters that nothing else reads. What asks whether a run trains, batch norm above all,
+ * is told that it does not, and what reads a rate that it is 0.
  *
  * Needs: nothing. Gives: a graph without COMPOSITE nodes. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -59,7 +60,7 @@ static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref
         return inputs[0];
     if (!compiler->train && node->op == SAMBA_OP_attention && node->attrs->attention.dropout)
         return without_dropout(rewriter->out, node, inputs);
-    if (!compiler->train && node->op == SAMBA_OP_argin && node->attrs->argin.role == 3)
+    if (!compiler->train && node->op == SAMBA_OP_argin && (node->attrs->argin.role == 1 || node->attrs->argin.role == 3))
         return samba_emit_constant(rewriter->out, 0, (samba_dtype)node->dtype);
     if (!compiler->train && node->op == SAMBA_OP_where && known_condition(rewriter->out, inputs[0], &holds))
         return samba_emit_expand(rewriter->out, inputs[holds ? 1 : 2], node->rank, node->shape);

@@ -47,18 +47,20 @@ def embedding_of(t, weight, indices, padding_idx=-1, scale_grad_by_freq=False, s
     return embedding(t, indices, weight, scale_grad_by_freq=scale_grad_by_freq)
 
 
-@rule(F.dropout, torch.dropout)
-def dropout(t, input, p=0.5, training=True, inplace=False):
-    if not training or p == 0:
-        return input
-    return in_place(t, input, t.wrap(lib.samba_dropout(t.value(input), t.dropout_name().encode(), p)), inplace)
+def _dropout(call, *functions):
+    @rule(*functions)
+    def traced(t, input, p=0.5, training=True, inplace=False):
+        if not training or p == 0:
+            return input
+        return in_place(t, input, t.wrap(call(t.value(input), t.dropout_name().encode(), p)), inplace)
 
 
-@rule(F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
-def dropout_of_channels(t, input, p=0.5, training=True, inplace=False):
-    if training and p > 0:
-        unsupported(t, "dropout of whole channels, or alpha dropout, cannot be traced yet: use nn.Dropout")
-    return input
+_dropout(lib.samba_dropout, F.dropout, torch.dropout)
+_dropout(lib.samba_dropout1d, F.dropout1d)
+_dropout(lib.samba_dropout2d, F.dropout2d)
+_dropout(lib.samba_dropout3d, F.dropout3d)
+_dropout(lib.samba_alpha_dropout, F.alpha_dropout, torch.alpha_dropout)
+_dropout(lib.samba_feature_alpha_dropout, F.feature_alpha_dropout, torch.feature_alpha_dropout)
 
 
 @rule(F.softmax, torch.softmax, T.softmax)

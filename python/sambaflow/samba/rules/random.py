@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers: new ones each run, by a seed of the module's name. A single number (shape ()) is drawn once, while the model is traced: models
 decide by it which layers to run."""
-import math
 
 import torch
+import torch.nn.functional as F
 
 from sambaflow._core import lib
 from sambaflow.samba.rules.common import cast, in_place, unsupported
@@ -14,14 +14,16 @@ T = torch.Tensor
 
 def uniform(t, shape, dtype):
     """[0, 1)"""
-    name = f"{t.stack[-1]}.random" if t.stack and t.stack[-1] else "random"
-    return cast(t, t.wrap(lib.samba_rand(t.graph, name.encode(), len(shape), list(shape))), dtype)
+    return cast(t, t.wrap(lib.samba_rand(t.graph, _name(t), len(shape), list(shape))), dtype)
 
 
 def normal(t, shape, dtype):
-    """Box and Muller 1958."""
-    radius = torch.sqrt(-2 * torch.log(1 - uniform(t, shape, torch.float32)))
-    return cast(t, radius * torch.cos(2 * math.pi * uniform(t, shape, torch.float32)), dtype)
+    return cast(t, t.wrap(lib.samba_randn(t.graph, _name(t), len(shape), list(shape))), dtype)
+
+
+def _name(t):
+    """What the seed's name begins with."""
+    return (f"{t.stack[-1]}.random" if t.stack and t.stack[-1] else "random").encode()
 
 
 def _random(*functions):
@@ -88,6 +90,31 @@ def normal_(t, input, mean=0.0, std=1.0, *, generator=None):
     return in_place(t, input, normal(t, input.shape, input.dtype) * std + mean, True)
 
 
-@_random(torch.multinomial, T.multinomial, torch.randint_like)
+def _integers(t, low, high, shape, dtype):
+    low, high = (0, low) if high is None else (low, high)
+    return cast(t, t.wrap(lib.samba_randint(t.graph, _name(t), low, high, len(shape), list(shape))), dtype)
+
+
+@_random(torch.randint_like)
+def randint_like(t, input, low, high=None, *, dtype=None, **_):
+    return _integers(t, low, high, input.shape, dtype or input.dtype)
+
+
+def _randint(t, low, high, size=None, *, generator=None, dtype=None, **_):
+    low, high, size = (0, low, high) if size is None else (low, high, size)
+    if generator is not None or len(size) == 0:
+        return NotImplemented
+    return _integers(t, low, high, size, dtype or torch.int64)
+
+
+RANDOM[torch.randint] = _randint
+
+
+@rule(F.gumbel_softmax)
+def gumbel_softmax(t, logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    return t.wrap(lib.samba_gumbel_softmax(t.value(logits), _name(t), tau, hard, dim))
+
+
+@_random(torch.multinomial, T.multinomial)
 def refused(t, *_, **__):
-    unsupported(t, "random integers cannot be drawn in a graph yet: draw them before and pass them as an input")
+    unsupported(t, "draws by weights cannot be made in a graph yet: make them before and pass them as an input")

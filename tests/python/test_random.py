@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of random numbers in a graph: what is drawn has torch's distribution, and no other shape than torch's; a run that does not train, and
+a graph for inference, drop nothing."""
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+from sambaflow.errors import SambaError
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.one = function, torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.function(x * self.one)
+
+
+def traced(function, x, tmp_path, inference=False):
+    model = Model(function)
+    samba.from_torch_model_(model)
+    inputs = (samba.from_torch_tensor(x.requires_grad_(not inference), name="x"),)
+    pef = samba.session.compile(model, inputs, inference=inference, output_folder=str(tmp_path), name="random")
+    outputs = utils.trace_graph(model, inputs, pef=pef)
+    return lambda **options: samba.to_torch(samba.session.run(inputs, outputs, section_types=["FWD"], **options)[0]).detach().clone()
+
+
+CHANNELS = {
+    "1d": (F.dropout1d, (40, 30, 5), (0, 1)),
+    "2d": (F.dropout2d, (40, 30, 3, 2), (0, 1)),
+    "2d as torch takes three dims": (F.dropout2d, (40, 30, 3), (0, 1)),
+    "3d of one image": (F.dropout3d, (600, 2, 1, 2), (0,)),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_dropout_of_channels(name, tmp_path):
+    function, shape, kept = CHANNELS[name]
+    x = torch.rand(shape) + 1
+    run = traced(lambda x: function(x, 0.25), x, tmp_path)
+    first, second = run(), run()
+    assert not torch.equal(first, second)
+    ratio = (first / x.detach()).flatten(len(kept))
+    assert torch.equal(ratio > 0.5, (ratio > 0.5)[..., :1].expand(ratio.shape))  # all of a channel or nothing
+    torch.testing.assert_close(ratio[ratio > 0.5], torch.full_like(ratio[ratio > 0.5], 1 / 0.75))
+    rows = ratio[..., 0].numel()
+    assert abs((ratio[..., 0] > 0.5).float().mean().item() - 0.75) < 6 * math.sqrt(0.25 * 0.75 / rows)  # six deviations
+    torch.testing.assert_close(run(hyperparam_dict={"p": 0.0}), x.detach())
+
+
+@pytest.mark.parametrize("function", [F.alpha_dropout, F.feature_alpha_dropout])
+def test_alpha_dropout(function, tmp_path):
+    x = torch.randn(200, 150, 2)
+    run = traced(lambda x: function(x, 0.3, training=True), x, tmp_path)
+    y = run()
+    a = ((1.7580993408473766**2 * 0.3 + 1) * 0.7) ** -0.5
+    low = -1.7580993408473766 * a * 0.7
+    dropped = torch.isclose(y, torch.tensor(low), rtol=1e-5)
+    torch.testing.assert_close(y[~dropped], (x.detach() * a + 1.7580993408473766 * a * 0.3)[~dropped])
+    assert abs(dropped.float().mean().item() - 0.3) < 6 * math.sqrt(0.21 / 30000)
+    assert abs(y.mean().item()) < 0.05 and abs(y.var().item() - 1) < 0.05  # as x has them
+    if function is F.feature_alpha_dropout:
+        assert torch.equal(dropped[..., 0], dropped[..., 1])
+    torch.testing.assert_close(run(hyperparam_dict={"p": 0.0}), x.detach())
+    assert torch.equal(run(hyperparam_dict={"p": 1.0}), torch.zeros_like(y))
+
+
+def test_inference(tmp_path):
+    x = torch.randn(4, 6, 3)
+    for k, function in enumerate((F.dropout1d, F.alpha_dropout, F.feature_alpha_dropout)):
+        torch.testing.assert_close(traced(lambda x: function(x, 0.5, training=True), x, tmp_path / str(k), inference=True)(), x)
+
+
+def test_integers(tmp_path):
+    run = traced(lambda x: torch.randint_like(x, -3, 5) + 0 * x, torch.zeros(8000), tmp_path)
+    counts = torch.bincount((run() + 3).long(), minlength=8)
+    assert counts.numel() == 8 and (counts - 1000).abs().max() < 6 * math.sqrt(1000)
+
+
+def test_gumbel_softmax(tmp_path):
+    logits = torch.log(torch.tensor([0.1, 0.2, 0.7])).expand(9000, 3).contiguous()
+    hard = traced(lambda x: F.gumbel_softmax(x, hard=True), logits, tmp_path / "hard")()
+    assert torch.equal(hard.round().sum(1), torch.ones(9000))
+    assert (hard.mean(0) - torch.tensor([0.1, 0.2, 0.7])).abs().max() < 6 * math.sqrt(0.25 / 9000)
+    soft = traced(lambda x: F.gumbel_softmax(x, tau=2.0), logits, tmp_path / "soft")()
+    torch.testing.assert_close(soft.sum(1), torch.ones(9000))
+    assert soft.std(0).min() > 0.1
+
+
+def test_refusals(tmp_path):
+    wrong = {
+        "dropout1d: p must be from 0 to 1, given 2": lambda x: F.dropout1d(x, 2.0),
+        "dropout3d: expected an input of rank 4 or 5, given": lambda x: F.dropout3d(x, 0.5),
+        "gumbel_softmax: tau must be more than 0, given 0": lambda x: F.gumbel_softmax(x, tau=0.0),
+        "gumbel_softmax: dim 2 is out of range": lambda x: F.gumbel_softmax(x, dim=2),
+        "randint: expected low below high": lambda x: torch.randint_like(x, 5, 2),
+    }
+    for message, function in wrong.items():
+        with pytest.raises(SambaError, match=message):
+            traced(function, torch.rand(3, 4), tmp_path, inference=True)
