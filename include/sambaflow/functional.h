@@ -14,6 +14,7 @@
 #include <sambaflow/pool.h>
 #include <sambaflow/recurrent.h>
 #include <sambaflow/reduce.h>
+#include <sambaflow/resample.h>
 #include <sambaflow/shape.h>
 #include <sambaflow/sort.h>
 

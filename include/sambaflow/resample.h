@@ -25,7 +25,7 @@ typedef struct samba_interpolate_options {
     int64_t size[3];        /* of the result, for each dim of space; zeros: by scale_factor */
     double scale_factor[3]; /* the result's size is that of the input times it, rounded down */
 } samba_interpolate_options;
-/* input (N, C, space of one to three dims), floating-point; nearest modes take any dtype. */
+/* input (N, C, space of one to three dims), floating-point; the nearest take all numbers, and bool where elements are only repeated. */
 SAMBA_API samba_value samba_interpolate(samba_value input, const samba_interpolate_options *options);
 
 /* (..., C r^2, H, W) -> (..., C, H r, W r), and back; any dtype */

@@ -68,6 +68,16 @@ static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, 
     }
     return pool;
 }
+
+/* Planes x of another size. */
+static samba_pool resample_of(const samba_node *node, const int64_t *x)
+{
+    const samba_attrs_resample *attrs = &node->attrs->resample;
+    return (samba_pool){.average = 1, .resample = (int32_t)attrs->mode + 1, .align_corners = attrs->align_corners != 0, .antialias = attrs->antialias != 0,
+                        .scale = {attrs->scale_height, attrs->scale_width}, .planes = x[0], .h = x[1], .w = x[2], .oh = attrs->size.at[0],
+                        .ow = attrs->size.at[1], .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+}
+
 /* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
 static bool reads_before_it_writes(const samba_pool *pool)
 {
@@ -126,6 +136,14 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         stage->pool.gradient = 1;
         if (node->op == SAMBA_OP_max_pool2d_grad && reads_before_it_writes(&stage->pool) && stage->operands[0].offset == 0)
             samba_share_buffer(c, stage->operands[0].buffer, stage->operands[2].buffer);
+        return SAMBA_OK;
+    }
+    case SAMBA_OP_resample2d: case SAMBA_OP_resample2d_grad: {
+        SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
+        const samba_node *other = samba_node_at(c->graph, node->inputs[0]);
+        bool gradient = node->op == SAMBA_OP_resample2d_grad;
+        stage->pool = resample_of(node, gradient ? node->shape : other->shape);
+        stage->pool.gradient = gradient;
         return SAMBA_OK;
     }
     case SAMBA_OP_embedding: {

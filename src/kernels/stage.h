@@ -98,10 +98,12 @@ typedef struct samba_contract {
 /* ---- pool: planes of h*w -> planes of oh*ow, all operands contiguous [planes, h, w] / [planes, oh, ow] ----
  * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. `indices`: max forward whose y is int64, the
  * place in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then kernel, stride,
- * padding and dilation say nothing. `divisor`: what an average divides by; 0: the elements of the window. */
+ * padding and dilation say nothing. `resample` 1 + a mode: elements are weighted sums as tensor/resample.h says, operands those of an
+ * average, and nothing else counts but the planes, align_corners, antialias and scale. `divisor`: what an average divides by; 0: the elements of the window. */
 typedef struct samba_pool {
-    int32_t average, gradient, count_include_pad, indices, adaptive, unused;
+    int32_t average, gradient, count_include_pad, indices, adaptive, resample, align_corners, antialias;
     int64_t divisor;
+    double scale[2];
     int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
 } samba_pool;
 

@@ -7,6 +7,7 @@
  * A window's coordinate may leave [0, limit), where elements count as 0; what it can add to an address is at most (limit - 1) *
  * stride. */
 #include "pef/check.h"
+#include "tensor/resample.h"
 
 samba_status samba_check_stage_fail(const samba_check *check, const char *format, ...)
 {
@@ -183,6 +184,17 @@ static bool adaptive_possible(int64_t size, int64_t windows)
     return (size > 0 || windows == 0) && samba_mul_checked(windows + 1, size, &way) && way <= SAMBA_PLAN_LARGEST_STEP;
 }
 
+static bool resample_possible(const samba_pool *pool, samba_dtype dtype)
+{
+    const int64_t in[2] = {pool->h, pool->w}, out[2] = {pool->oh, pool->ow};
+    bool possible = pool->average && !pool->adaptive && pool->divisor == 0;
+    for (int i = 0; possible && i < 2; i++) {
+        samba_resample_axis axis = {in[i], out[i], pool->resample - 1, pool->align_corners, pool->antialias, false, pool->scale[i]};
+        possible = samba_resample_possible(&axis) && (samba_dtype_is_floating_point(dtype) || axis.mode <= 1);
+    }
+    return possible;
+}
+
 static samba_status check_pool(const samba_check *check, const samba_stage *stage)
 {
     const samba_pool *pool = &stage->pool;
@@ -208,7 +220,9 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
         if (stage->operands[i].dtype != (pool->indices ? (int32_t)SAMBA_INT64 : stage->operands[0].dtype))
             return samba_check_stage_fail(check, "operands of a pool have several dtypes, or its indices are not int64");
     samba_dtype dtype = (samba_dtype)stage->operands[0].dtype;
-    if (dtype == SAMBA_BOOL || (!samba_dtype_is_floating_point(dtype) && (pool->gradient || (pool->average && (dtype != SAMBA_INT64 || pool->divisor < 0)))))
+    if (pool->resample && !resample_possible(pool, dtype))
+        return samba_check_stage_fail(check, "a size, mode or scale of the resampling is impossible");
+    if (dtype == SAMBA_BOOL || (!samba_dtype_is_floating_point(dtype) && (pool->gradient || (pool->average && !pool->resample && (dtype != SAMBA_INT64 || pool->divisor < 0)))))
         return samba_check_stage_fail(check, "a pool of %s is impossible", samba_dtype_name(dtype));
     return SAMBA_OK;
 }

@@ -196,7 +196,14 @@ static samba_status take_pool(const reader *in, const Samba__Pef__Pool *from, sa
                        .ow = from->ow,
                        .indices = from->indices ? 1 : 0,
                        .adaptive = from->adaptive ? 1 : 0,
-                       .divisor = from->divisor};
+                       .divisor = from->divisor,
+                       .resample = from->resample,
+                       .align_corners = from->align_corners ? 1 : 0,
+                       .antialias = from->antialias ? 1 : 0};
+    if (to->resample && from->n_scale != 2)
+        return bad_list(in, "a resampling's scale", from->n_scale, 2);
+    for (int i = 0; i < 2 && to->resample; i++)
+        to->scale[i] = from->scale[i];
     SAMBA_TRY(copy_list(in, "a pool's kernel", from->kernel, from->n_kernel, 2, to->kernel));
     SAMBA_TRY(copy_list(in, "a pool's stride", from->stride, from->n_stride, 2, to->stride));
     SAMBA_TRY(copy_list(in, "a pool's padding", from->padding, from->n_padding, 2, to->padding));

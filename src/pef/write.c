@@ -128,6 +128,12 @@ static void fill_pool(const samba_pool *pool, Samba__Pef__Pool *message)
     message->has_adaptive = message->adaptive = pool->adaptive;
     message->has_divisor = pool->divisor != 0;
     message->divisor = pool->divisor;
+    message->has_resample = pool->resample != 0;
+    message->resample = pool->resample;
+    message->has_align_corners = message->align_corners = pool->align_corners;
+    message->has_antialias = message->antialias = pool->antialias;
+    message->n_scale = pool->resample ? 2 : 0;
+    message->scale = (double *)pool->scale;
     message->planes = pool->planes;
     message->h = pool->h;
     message->w = pool->w;

@@ -497,6 +497,24 @@ static inline void pooled_volumes(random_case *t)
     finish(t, y);
 }
 
+static inline void resampled(random_case *t) /* images of other sizes; weights round */
+{
+    int spatial = (int)between(t, 1, 3);
+    int64_t shape[5] = {between(t, 1, 3), between(t, 1, 5)};
+    samba_interpolate_options o = {.mode = (samba_resample_mode)below(t, 4)};
+    o.mode = o.mode == SAMBA_RESAMPLE_BICUBIC && spatial != 2 ? SAMBA_RESAMPLE_LINEAR : o.mode;
+    o.align_corners = o.mode >= SAMBA_RESAMPLE_LINEAR && chance(t, 40);
+    o.antialias = o.mode >= SAMBA_RESAMPLE_LINEAR && spatial == 2 && chance(t, 30);
+    bool whole = chance(t, 30);
+    for (int i = 0; i < spatial; i++) {
+        shape[2 + i] = between(t, 1, chance(t, 20) ? 40 : 9);
+        o.size[i] = whole ? shape[2 + i] * between(t, 1, 3) : between(t, 1, 20);
+    }
+    t->exact = false;
+    samba_value y = samba_interpolate(leaf(t, 2 + spatial, shape), &o);
+    finish(t, chance(t, 30) ? samba_channel_shuffle(y, shape[1]) : y);
+}
+
 static inline void pools(random_case *t)
 {
     int64_t hw[2], kernel[2];
@@ -576,6 +594,7 @@ static const random_family random_families[] = {
     {"integers", integers, 3},
     {"pools", pools, 6},
     {"pooled volumes", pooled_volumes, 5},
+    {"resampled", resampled, 4},
     {"embeddings", embeddings, 4},
     {"dropouts", dropouts, 3},
     {"lines", lines, 8},

@@ -4,6 +4,7 @@
  * float or int64_t in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
 #include "kernels/cpu/pool.h"
 #include "kernels/kernel.h"
+#include "tensor/resample.h"
 
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
@@ -60,7 +61,54 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
             if (i < p->ow && widths[i] < 1)
                 widths[i] = 1;
         }
-    *plan = (samba_pool_plan){*p, rows, columns, widths, heights};
+    *plan = (samba_pool_plan){.pool = *p, .rows = rows, .columns = columns, .widths = widths, .heights = heights};
+    return SAMBA_OK;
+}
+
+/* Tables of what each row or column of a resampled plane is made of. */
+static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p, samba_dtype dtype, samba_pool_plan *plan)
+{
+    samba_register_class class_ = samba_class_of(dtype);
+    *plan = (samba_pool_plan){.pool = *p};
+    for (int d = 0; d < 2; d++) {
+        samba_resample_axis axis = {d ? p->w : p->h, d ? p->ow : p->oh, p->resample - 1, p->align_corners, p->antialias, dtype == SAMBA_FLOAT64, p->scale[d]};
+        int64_t taps = samba_resample_taps(&axis);
+        size_t count = (size_t)(taps * axis.out);
+        int32_t *places = samba_arena_alloc(prepare->arena, count * sizeof *places);
+        char *weights = samba_arena_alloc(prepare->arena, count * 8);
+        int64_t *index = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *index);
+        double *weight = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *weight);
+        if (!places || !weights || !index || !weight)
+            return SAMBA_ERROR_MEMORY;
+        plan->same[d] = axis.in == axis.out;
+        for (int64_t o = 0; o < axis.out; o++) {
+            double own = 0;
+            samba_resample_place(&axis, o, index, weight);
+            for (int64_t k = 0; k < taps; k++) {
+                int64_t at = k * axis.out + o;
+                places[at] = (int32_t)index[k];
+                own += index[k] == o ? weight[k] : 0;
+                plan->same[d] = plan->same[d] && (index[k] == o || weight[k] == 0);
+                if (class_ == SAMBA_F32)
+                    ((float *)weights)[at] = (float)weight[k];
+                else if (class_ == SAMBA_F64)
+                    ((double *)weights)[at] = weight[k];
+                else
+                    ((int64_t *)weights)[at] = 1;
+            }
+            plan->same[d] = plan->same[d] && own == 1;
+        }
+        plan->taps[d] = plan->same[d] ? 1 : taps;
+        plan->places[d] = places;
+        plan->weights[d] = weights;
+        for (int64_t o = 0; o < axis.out && plan->same[d]; o++) { /* one tap, the element itself */
+            places[o] = (int32_t)o;
+            if (class_ == SAMBA_F32)
+                ((float *)weights)[o] = 1;
+            else if (class_ == SAMBA_F64)
+                ((double *)weights)[o] = 1;
+        }
+    }
     return SAMBA_OK;
 }
 
@@ -127,7 +175,10 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     samba_register_class class_ = samba_class_of(s->dtype);
     s->run = class_ == SAMBA_F32 ? s->kernels->pool_f32 : class_ == SAMBA_F64 ? s->kernels->pool_f64 : s->kernels->pool_i64;
     s->widened = s->dtype != SAMBA_FLOAT32 && s->dtype != SAMBA_FLOAT64 && s->dtype != SAMBA_INT64;
-    SAMBA_TRY(make_plan(prepare, &stage->pool, class_ != SAMBA_I64, &s->plan));
+    if (stage->pool.resample)
+        SAMBA_TRY(make_taps(prepare, &stage->pool, s->dtype, &s->plan));
+    else
+        SAMBA_TRY(make_plan(prepare, &stage->pool, class_ != SAMBA_I64, &s->plan));
     int64_t outside = stage->pool.h * stage->pool.w, result = stage->pool.oh * stage->pool.ow;
     int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
     bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow, &s->place);

@@ -18,6 +18,7 @@ from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     random,
     recurrent,
     reduction,
+    resampling,
     shape,
     sorting,
     values,

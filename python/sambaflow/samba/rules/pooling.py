@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling, resizing, borders. Resizing and adaptive averages are linear along each dim: torch's own function of an identity matrix gives the
-matrix to multiply with."""
+"""Pooling; borders."""
 import torch
 import torch.nn.functional as F
 
@@ -126,42 +125,6 @@ def _power_average(spatial, function):
 _power_average(1, F.lp_pool1d)
 _power_average(2, F.lp_pool2d)
 _power_average(3, F.lp_pool3d)
-
-
-# ---- linear along each dim ----
-
-
-def _along(t, input, dim, size, function):
-    """`dim` through the linear function of a (1, n, n) identity that gives (1, n, size)."""
-    if input.shape[dim] == size:
-        return input
-    matrix = function(torch.eye(input.shape[dim], dtype=torch.float64).unsqueeze(0))[0].to(input.dtype)
-    return (input.transpose(dim, -1) @ matrix).transpose(dim, -1)
-
-
-@rule(F.interpolate)
-def interpolate(t, input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    spatial = rank(input) - 2
-    scales = [None] * spatial if scale_factor is None else [scale_factor] * spatial if isinstance(scale_factor, (int, float)) else list(scale_factor)
-    sizes = [None] * spatial if size is None else [size] * spatial if isinstance(size, int) else list(size)
-    plain = {"bilinear": "linear", "trilinear": "linear"}.get(mode, mode)
-    for i, (n, scale) in enumerate(zip(sizes, scales)):
-        dim = 2 + i
-        n = int(input.shape[dim] * scale) if n is None else int(n)
-        if plain.startswith("nearest") and n % input.shape[dim] == 0:  # each element a few times
-            input = input.repeat_interleave(n // input.shape[dim], dim)
-            continue
-
-        def resize(x, n=n, scale=scale):
-            options = {"size": n} if scale is None or recompute_scale_factor else {"scale_factor": scale}
-            if plain == "bicubic" or antialias:  # torch has these for two dims
-                options = {key: (1, n) if key == "size" else (1.0, scale) for key in options}
-                flat = {"linear": "bilinear"}.get(plain, plain)
-                return F.interpolate(x.unsqueeze(-2), mode=flat, align_corners=align_corners, antialias=antialias, **options).squeeze(-2)
-            return F.interpolate(x, mode=plain, align_corners=align_corners, **options)
-
-        input = _along(t, input, dim, n, resize)
-    return input
 
 
 @rule(F.pad)

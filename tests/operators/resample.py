@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of other sizes, channels as pixels and back."""
+import itertools
+
+import torch
+import torch.nn.functional as F
+
+from table import ALL, FLOATS, Maker, Operator, Sample
+
+SHAPES = [(2, 3, 5, 4, 3), (1, 1, 1, 7, 2), (3, 2, 6, 3, 4), (0, 2, 3, 3, 3)]
+SIZES = [{"scale_factor": 2}, {"scale_factor": 1.5}, {"size": (7, 9, 4)}, {"size": (3, 2, 5)}, {"scale_factor": (3, 0.7, 1.3)}, {"size": (5, 4, 3)},
+         {"scale_factor": 1.7, "recompute_scale_factor": True}]  # fmt: skip
+
+
+def _nearest(mode):
+    def samples(make):
+        for spatial, shape, size in itertools.product((1, 2, 3), SHAPES, SIZES):
+            size = {key: value[:spatial] if isinstance(value, tuple) else value for key, value in size.items()}
+            if _leaves_some(shape[2 : 2 + spatial], size) and shape[0]:
+                yield Sample((make.tensor(*shape[: 2 + spatial]),), {"mode": mode, **size}, terms=8)  # gradients are sums
+        for layout in Maker.LAYOUTS[1:]:
+            yield Sample((make.tensor(2, 3, 5, 6, layout=layout),), {"mode": mode, "scale_factor": 2})
+
+    return samples
+
+
+def _leaves_some(shape, size):
+    scale = size.get("scale_factor", 1)
+    return all(int(n * (scale[i] if isinstance(scale, tuple) else scale)) > 0 for i, n in enumerate(shape))
+
+
+def _smooth(mode, spatial, options=({},), terms=64):
+    def samples(make):
+        for shape, size, more in itertools.product(SHAPES, SIZES, options):
+            size = {key: value[:spatial] if isinstance(value, tuple) else value for key, value in size.items()}
+            if _leaves_some(shape[2 : 2 + spatial], size) and shape[0]:
+                yield Sample((make.tensor(*shape[: 2 + spatial]),), {"mode": mode, **size, **more}, terms=terms)
+        for layout in Maker.LAYOUTS[1:]:
+            yield Sample((make.tensor(2, 3, *[6] * spatial, layout=layout),), {"mode": mode, "scale_factor": 2, **options[-1]}, terms=terms)
+
+    return samples
+
+
+def _shuffle(make):
+    shapes = [(2, 36, 3, 4), (36, 5, 1), (2, 2, 72, 2, 3), (1, 36, 1, 1), (3, 36, 2, 7)]  # of size 0 torch's own gradient fails
+    for shape, factor in itertools.product(shapes, (1, 2, 3, 6)):
+        yield Sample((make.tensor(*shape), factor))
+    yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
+
+
+def _unshuffle(make):
+    for shape, factor in itertools.product([(2, 3, 6, 12), (2, 12, 6), (2, 2, 1, 12, 6), (1, 3, 6, 6), (3, 2, 18, 6)], (1, 2, 3, 6)):
+        yield Sample((make.tensor(*shape), factor))
+    yield Sample((make.tensor(2, 3, 8, 6, layout="transposed"), 2))
+
+
+def _channels(make):
+    for shape, groups in itertools.product([(2, 12, 3, 4), (1, 12, 5), (2, 24, 2, 3, 2), (3, 12, 1, 1), (2, 12, 7, 2)], (1, 2, 3, 4)):
+        yield Sample((make.tensor(*shape), groups))
+    yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
+
+
+CORNERS = ({}, {"align_corners": True})
+FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
+OPERATORS = [
+    Operator("interpolate_nearest", F.interpolate, _nearest("nearest"), dtypes=(*FLOATS, torch.uint8)),
+    Operator("interpolate_nearest_exact", F.interpolate, _nearest("nearest-exact"), dtypes=(*FLOATS, torch.uint8)),
+    Operator("interpolate_linear", F.interpolate, _smooth("linear", 1, CORNERS)),
+    Operator("interpolate_bilinear", F.interpolate, _smooth("bilinear", 2, CORNERS), without={torch.uint8: "torch rounds in its own way"}),
+    Operator("interpolate_trilinear", F.interpolate, _smooth("trilinear", 3, CORNERS)),
+    Operator("interpolate_bicubic", F.interpolate, _smooth("bicubic", 2, CORNERS, 512)),
+    Operator("interpolate_antialias_bilinear", F.interpolate, _smooth("bilinear", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL),
+    Operator("interpolate_antialias_bicubic", F.interpolate, _smooth("bicubic", 2, ({"antialias": True}, {"antialias": True, "align_corners": True}), 512), dtypes=FULL),
+    Operator("interpolate_area", F.interpolate, _smooth("area", 2)),
+    Operator("pixel_shuffle", F.pixel_shuffle, _shuffle, dtypes=ALL, exact=True),
+    Operator("pixel_unshuffle", F.pixel_unshuffle, _unshuffle, dtypes=ALL, exact=True),
+    Operator("channel_shuffle", torch.channel_shuffle, _channels, dtypes=ALL, exact=True),
+]
