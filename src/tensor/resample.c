@@ -104,6 +104,6 @@ void samba_resample_place(const samba_resample_axis *axis, int64_t o, int64_t *i
         weight[0] = far_cubic(t + 1, -0.75);
         weight[1] = near_cubic(t, -0.75);
         weight[2] = near_cubic(1 - t, -0.75);
-        weight[3] = far_cubic(2 - t, -0.75);
+        weight[3] = far_cubic((1 - t) + 1, -0.75);
     }
 }

@@ -124,7 +124,7 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
                : l.spatial == 2 ? samba_adaptive_avg_pool2d(input, l.out)
                                 : samba_adaptive_avg_pool3d(input, l.out);
     bool whole = true;
-    int64_t times[3], n = x.shape[0] * x.shape[1], columns = 1;
+    int64_t times[3] = {0}, n = x.shape[0] * x.shape[1], columns = 1;
     for (int i = 0; i < l.spatial; i++) {
         samba_resample_axis axis = axis_of(options, &l, i, (samba_dtype)x.dtype);
         if (!samba_resample_possible(&axis))

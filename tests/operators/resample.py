@@ -29,14 +29,14 @@ def _leaves_some(shape, size):
     return all(int(n * (scale[i] if isinstance(scale, tuple) else scale)) > 0 for i, n in enumerate(shape))
 
 
-def _smooth(mode, spatial, options=({},), terms=64):
+def _smooth(mode, spatial, options=({},)):
     def samples(make):
         for shape, size, more in itertools.product(SHAPES, SIZES, options):
             size = {key: value[:spatial] if isinstance(value, tuple) else value for key, value in size.items()}
             if _leaves_some(shape[2 : 2 + spatial], size) and shape[0]:
-                yield Sample((make.tensor(*shape[: 2 + spatial]),), {"mode": mode, **size, **more}, terms=terms)
+                yield Sample((make.tensor(*shape[: 2 + spatial]),), {"mode": mode, **size, **more}, terms=64)
         for layout in Maker.LAYOUTS[1:]:
-            yield Sample((make.tensor(2, 3, *[6] * spatial, layout=layout),), {"mode": mode, "scale_factor": 2, **options[-1]}, terms=terms)
+            yield Sample((make.tensor(2, 3, *[6] * spatial, layout=layout),), {"mode": mode, "scale_factor": 2, **options[-1]}, terms=64)
 
     return samples
 
@@ -60,6 +60,7 @@ def _channels(make):
     yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
 
 
+CUBIC = {"ulp": 512.0}  # where weights cancel, the rounding of a place counts: eps of it, times the slope of the weights
 CORNERS = ({}, {"align_corners": True})
 FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
 OPERATORS = [
@@ -68,9 +69,9 @@ OPERATORS = [
     Operator("interpolate_linear", F.interpolate, _smooth("linear", 1, CORNERS)),
     Operator("interpolate_bilinear", F.interpolate, _smooth("bilinear", 2, CORNERS), without={torch.uint8: "torch rounds in its own way"}),
     Operator("interpolate_trilinear", F.interpolate, _smooth("trilinear", 3, CORNERS)),
-    Operator("interpolate_bicubic", F.interpolate, _smooth("bicubic", 2, CORNERS, 512)),
+    Operator("interpolate_bicubic", F.interpolate, _smooth("bicubic", 2, CORNERS), **CUBIC),
     Operator("interpolate_antialias_bilinear", F.interpolate, _smooth("bilinear", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL),
-    Operator("interpolate_antialias_bicubic", F.interpolate, _smooth("bicubic", 2, ({"antialias": True}, {"antialias": True, "align_corners": True}), 512), dtypes=FULL),
+    Operator("interpolate_antialias_bicubic", F.interpolate, _smooth("bicubic", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL, **CUBIC),
     Operator("interpolate_area", F.interpolate, _smooth("area", 2)),
     Operator("pixel_shuffle", F.pixel_shuffle, _shuffle, dtypes=ALL, exact=True),
     Operator("pixel_unshuffle", F.pixel_unshuffle, _unshuffle, dtypes=ALL, exact=True),

@@ -155,7 +155,7 @@ CASES = {
     "interpolate": [((_n(2, 3, 4, 5),), {"scale_factor": 2.0, "mode": "bilinear"}), ((_n(2, 3, 4, 5),), {"size": (8, 10)}), ((_n(2, 3, 4, 5),), {"size": (3, 7)})],
     "pixel_shuffle": [((_n(2, 12, 3, 2), 2), {})],
     "pixel_unshuffle": [((_n(2, 3, 4, 6), 2), {})],
-    **{name: [((_n(2, 6, 3, 2), 3), {})] for name in ("channel_shuffle", "native_channel_shuffle")},
+    "channel_shuffle": [((_n(2, 6, 3, 2), 3), {})],
     "lstm_cell": [((_n(3, 5), (_n(3, 4), _n(3, 4)), *LSTM[2]), {})],
     "gru_cell": [((_n(3, 5), _n(3, 4), *GRU[2]), {})],
     **{name: [((_n(3, 5), _n(3, 4), *RNN[2]), {})] for name in ("rnn_tanh_cell", "rnn_relu_cell")},

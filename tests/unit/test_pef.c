@@ -478,6 +478,11 @@ static void pool_share(samba_plan *p)
 }
 static void pool_divisor(samba_plan *p) { p->stages[1].pool.divisor = 3; }
 static void pool_indices(samba_plan *p) { p->stages[1].pool.indices = 1; }
+static void pool_resample(samba_plan *p)
+{
+    p->stages[1].pool.average = 1;
+    p->stages[1].pool.resample = 9;
+}
 static void pool_bool(samba_plan *p)
 {
     for (int i = 0; i < 2; i++)
@@ -557,6 +562,7 @@ static const struct {
                    {pool_share, "of the pool"},
                    {pool_divisor, "of the pool"}, /* a maximum has none */
                    {pool_indices, "not int64"},
+                   {pool_resample, "of the resampling is impossible"},
                    {pool_bool, "pool of bool"},
                    {pool_dtype, "several dtypes"},
                    {wide_rows, "need too much memory"},

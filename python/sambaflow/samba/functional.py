@@ -19,9 +19,10 @@ bitwise_or bitwise_not bitwise_xor sum mean var std prod max min amax amin argma
 tile cat stack split chunk unbind narrow flip roll squeeze unsqueeze flatten tril triu gather scatter scatter_add index_select index_add topk sort
 argsort select matmul mm bmm addmm baddbmm einsum outer dot zeros_like ones_like full_like empty_like randn_like rand_like square""".split()
 _OF_NN = """relu relu6 leaky_relu elu gelu silu mish softplus hardswish hardsigmoid pad embedding one_hot linear bilinear conv1d conv2d conv3d
-conv_transpose2d max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool2d layer_norm batch_norm group_norm instance_norm rms_norm softmax
+conv_transpose1d conv_transpose2d conv_transpose3d unfold fold max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d
+lp_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d layer_norm batch_norm group_norm instance_norm rms_norm softmax
 log_softmax dropout cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
-cosine_similarity scaled_dot_product_attention multi_head_attention_forward interpolate pixel_shuffle""".split()
+cosine_similarity scaled_dot_product_attention multi_head_attention_forward interpolate pixel_shuffle pixel_unshuffle channel_shuffle""".split()
 _METHODS = "view expand repeat".split()
 
 

@@ -23,15 +23,18 @@ from torch import (
 from torch.nn.functional import (
     relu as relu, relu6 as relu6, leaky_relu as leaky_relu, elu as elu, gelu as gelu, silu as silu, mish as mish, softplus as softplus,
     hardswish as hardswish, hardsigmoid as hardsigmoid, pad as pad, embedding as embedding, one_hot as one_hot, linear as linear,
-    bilinear as bilinear, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_transpose2d as conv_transpose2d,
-    max_pool1d as max_pool1d, max_pool2d as max_pool2d, avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d,
-    adaptive_avg_pool2d as adaptive_avg_pool2d, layer_norm as layer_norm, batch_norm as batch_norm, group_norm as group_norm,
+    bilinear as bilinear, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
+    conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d, unfold as unfold, fold as fold,
+    max_pool1d as max_pool1d, max_pool2d as max_pool2d, max_pool3d as max_pool3d, avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d,
+    avg_pool3d as avg_pool3d, lp_pool1d as lp_pool1d, lp_pool2d as lp_pool2d, lp_pool3d as lp_pool3d,
+    adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_avg_pool2d as adaptive_avg_pool2d, adaptive_avg_pool3d as adaptive_avg_pool3d,
+    adaptive_max_pool1d as adaptive_max_pool1d, adaptive_max_pool2d as adaptive_max_pool2d, adaptive_max_pool3d as adaptive_max_pool3d, layer_norm as layer_norm, batch_norm as batch_norm, group_norm as group_norm,
     instance_norm as instance_norm, rms_norm as rms_norm, softmax as softmax, log_softmax as log_softmax, dropout as dropout,
     cross_entropy as cross_entropy, nll_loss as nll_loss, mse_loss as mse_loss, l1_loss as l1_loss, smooth_l1_loss as smooth_l1_loss,
     huber_loss as huber_loss, binary_cross_entropy as binary_cross_entropy,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits, kl_div as kl_div, cosine_similarity as cosine_similarity,
     scaled_dot_product_attention as scaled_dot_product_attention, multi_head_attention_forward as multi_head_attention_forward,
-    interpolate as interpolate, pixel_shuffle as pixel_shuffle,
+    interpolate as interpolate, pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, channel_shuffle as channel_shuffle,
 )
 
 def view(input: torch.Tensor, *shape: int | Sequence[int] | torch.dtype) -> torch.Tensor: ...

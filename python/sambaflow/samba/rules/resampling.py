@@ -48,6 +48,6 @@ def pixel_unshuffle(t, input, downscale_factor):
     return t.wrap(lib.samba_pixel_unshuffle(t.value(input), downscale_factor))
 
 
-@rule(torch.channel_shuffle, torch.native_channel_shuffle)
+@rule(torch.channel_shuffle)
 def channel_shuffle(t, input, groups):
     return t.wrap(lib.samba_channel_shuffle(t.value(input), groups))
