@@ -6,7 +6,7 @@
     prove.py norm reduce                  these families
     prove.py norm --operator softmax --dtype float32 --sample 7 --seed 5      what a failure prints, to make it again
     prove.py --quick 40                   of each operator and dtype at most so many samples, spread over all of them
-    prove.py --json results.json          the table as data
+    prove.py --json docs/operators.json   also notes what docs/operators.md (page.py) says of each row: cases and greatest errors
 
 A case is one sample of one dtype in one mode. How much may differ: compare.py, differences.py. A row says what is left out and why."""
 import argparse
@@ -302,6 +302,19 @@ def print_failures(results):
             print(f"    ... and {len(result['failed']) - MOST_SHOWN} more of {result['operator']} {result['dtype']}")
 
 
+def note(path, results):
+    """Rows that were run take the place of what the file says of them: dtype -> [cases, gradients, differences, ULP of values, of gradients]."""
+    known = json.loads(path.read_text())["rows"] if path.exists() else {}
+    rows = collections.defaultdict(dict)
+    for r in results:
+        here = rows[f"{r['family']}/{r['operator']}"].setdefault(r["dtype"], [0, 0, 0, 0.0, 0.0])  # an operator may have several rows
+        counts = [sum(r["cases"].values()), r["gradients"], r["differences"]]
+        here[:] = [a + b for a, b in zip(here, counts)] + [round(max(a, b), 2) for a, b in zip(here[3:], (r["ulp"], r["gradient_ulp"]))]
+    known.update(rows)
+    lines = [f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known)]
+    path.write_text(f'{{"torch": "{torch.__version__.split("+")[0]}", "rows": {{\n' + ",\n".join(lines) + "\n}}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("families", nargs="*")
@@ -325,7 +338,7 @@ def main():
     cases, failed = sum(sum(r["cases"].values()) for r in results), sum(len(r["failed"]) for r in results)
     print(f"{cases} cases of {len({(r['family'], r['operator']) for r in results})} operators in {time.perf_counter() - began:.0f} s, {failed} failures")
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"seed": options.seed, "results": results}, indent=1) + "\n")
+        note(pathlib.Path(options.json), results)
     if cases == 0:
         print("nothing was run: is the name right?")
     return 1 if failed or cases == 0 else 0

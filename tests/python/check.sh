@@ -35,4 +35,4 @@ cd "$folder"
 
 cd "$root/tests/python"
 SAMBAFLOW_BUILD=$build "$env/bin/python" -m pytest -q -p no:cacheprovider .
-OMP_NUM_THREADS=1 "$env/bin/python" "$root/tests/operators/prove.py" --quick 12
+OMP_NUM_THREADS=1 "$env/bin/python" "$root/tests/operators/prove.py" --quick 4

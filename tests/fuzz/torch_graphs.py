@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that `fuzz --write FOLDER` wrote, computed by PyTorch: an interpreter of the graph's text, node by node. Floats are computed in float64 and
+rounded to the node's dtype, integers in theirs, as the reference does; results may differ from the reference's by what the fuzzer found that rounding does
+to them.
+
+    torch_graphs.py FOLDER
+
+A graph with an operator that PyTorch has none for (attention's own gradient, random numbers of ours) is left out, and the operators are counted."""
+import collections
+import pathlib
+import re
+import sys
+
+import torch
+import torch.nn.functional as F
+
+NODE = re.compile(r"%(\d+) = (\w+)((?: %\d+)*)(.*) : (\w+)\[([\d,]*)\]")
+
+
+class NoSuch(Exception):
+    """PyTorch has no such operator, or not of this dtype."""
+
+
+def numbers(text):
+    return [int(x) for x in text.split(",") if x]
+
+
+def attributes(text):
+    found = {}
+    for name, value in re.findall(r'(\w+)=(\[[^\]]*\]|"[^"]*"|\S+)', text):
+        found[name] = numbers(value[1:-1]) if value[0] == "[" else value.strip('"')
+    return found
+
+
+def real(a, name):
+    return float(a[name])
+
+
+def whole(a, name):
+    return int(a[name])
+
+
+def windows(a, *names):
+    return {name: tuple(a[name]) for name in names}
+
+
+def padded(x, a):
+    shape = [lo + hi + (n + (n - 1) * between if n else 0) for n, lo, hi, between in zip(x.shape, a["before"], a["after"], a["interior"])]
+    y = torch.full(shape, real(a, "value"), dtype=torch.float64).to(x.dtype)
+    y[tuple(slice(lo, lo + (n - 1) * (between + 1) + 1 if n else lo, between + 1) for n, lo, between in zip(x.shape, a["before"], a["interior"]))] = x
+    return y
+
+
+def pooled(call, x, a, **more):
+    # dims that windows cannot leave out: torch refuses a padding beyond half a kernel, as we do
+    return call(x, a["kernel"], a["stride"], a["padding"], ceil_mode=whole(a, "ceil_mode") != 0, **more)
+
+
+def attention(ins, a):
+    q, k, v = ins[:3]
+    mask = ins[3] if whole(a, "masked") else None
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.transpose(-1, -2) * real(a, "scale")
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    if whole(a, "causal"):
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
+    return (torch.softmax(scores, -1).nan_to_num(0) @ v).transpose(1, 2)
+
+
+SPECIAL = {
+    "reshape": lambda ins, a: ins[0].reshape(a["shape"]),
+    "expand": lambda ins, a: ins[0].expand(a["shape"]),
+    "permute": lambda ins, a: ins[0].permute(a["dims"]),
+    "slice": lambda ins, a: ins[0][tuple(slice(*s) for s in zip(a["start"], a["stop"], a["step"]))],
+    "pad": lambda ins, a: padded(ins[0], a),
+    "concat": lambda ins, a: torch.cat(ins, whole(a, "dim")),
+    "cast": lambda ins, a: ins[0],
+    "detach": lambda ins, a: ins[0],
+    "where": lambda ins, a: torch.where(*ins),
+    "gelu_tanh": lambda ins, a: F.gelu(ins[0], approximate="tanh"),
+    "sum": lambda ins, a: ins[0].sum(a["dims"], keepdim=True) if a["dims"] else ins[0],
+    "amax": lambda ins, a: ins[0].amax(a["dims"], keepdim=True) if a["dims"] else ins[0],
+    "amin": lambda ins, a: ins[0].amin(a["dims"], keepdim=True) if a["dims"] else ins[0],
+    "argmax": lambda ins, a: ins[0].argmax(a["dims"][0], keepdim=True) if len(a["dims"]) == 1 else ins[0].argmax().reshape([1] * ins[0].dim()),
+    "softmax": lambda ins, a: torch.softmax(ins[0], whole(a, "dim")),
+    "log_softmax": lambda ins, a: torch.log_softmax(ins[0], whole(a, "dim")),
+    "cumsum": lambda ins, a: along(torch.cumsum, ins[0], a),
+    "cumprod": lambda ins, a: along(torch.cumprod, ins[0], a),
+    "logcumsumexp": lambda ins, a: along(torch.logcumsumexp, ins[0], a),
+    "sort": lambda ins, a: torch.sort(ins[0], whole(a, "dim"), whole(a, "descending") != 0, stable=True)[0].narrow(whole(a, "dim"), 0, whole(a, "count")),
+    "argsort": lambda ins, a: torch.sort(ins[0], dim=whole(a, "dim"), descending=whole(a, "descending") != 0, stable=True)[1].narrow(whole(a, "dim"), 0,
+                                                                                                                                  whole(a, "count")),
+    "cummax": lambda ins, a: along(lambda x, dim: torch.cummax(x, dim)[0], ins[0], a),
+    "cummin": lambda ins, a: along(lambda x, dim: torch.cummin(x, dim)[0], ins[0], a),
+    "cummax_index": lambda ins, a: torch.cummax(ins[0], whole(a, "dim"))[1],
+    "cummin_index": lambda ins, a: torch.cummin(ins[0], whole(a, "dim"))[1],
+    "layer_norm": lambda ins, a: F.layer_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], ins[2], real(a, "eps")),
+    "rms_norm": lambda ins, a: F.rms_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], real(a, "eps")),
+    "group_norm": lambda ins, a: F.group_norm(ins[0], whole(a, "groups"), ins[1], ins[2], real(a, "eps")),
+    "embedding": lambda ins, a: F.embedding(ins[1].long(), ins[0]) if ins[0].dim() == 2 else ins[0][ins[1].long()],
+    "gather": lambda ins, a: ins[0].gather(whole(a, "dim"), ins[1].long()),
+    "cross_entropy": lambda ins, a: F.cross_entropy(ins[0], ins[1].long(), ignore_index=whole(a, "ignore_index"), label_smoothing=real(a, "label_smoothing"),
+                                                    reduction=("mean", "sum", "none")[whole(a, "reduction")]),  # fmt: skip
+    "conv2d": lambda ins, a: F.conv2d(*ins, None, **windows(a, "stride", "padding", "dilation"), groups=whole(a, "groups")),
+    "conv3d": lambda ins, a: F.conv3d(*ins, None, **windows(a, "stride", "padding", "dilation"), groups=whole(a, "groups")),
+    "max_pool2d": lambda ins, a: pooled(F.max_pool2d, ins[0], a, dilation=a["dilation"]),
+    "avg_pool2d": lambda ins, a: pooled(F.avg_pool2d, ins[0], a, count_include_pad=whole(a, "count_include_pad") != 0,
+                                        divisor_override=int(a.get("divisor", 0)) or None),  # fmt: skip
+    "attention": attention,
+}
+
+
+def along(call, x, a):
+    dim = whole(a, "dim")
+    return call(x.flip(dim), dim).flip(dim) if whole(a, "reverse") else call(x, dim)
+
+
+def gradient_of(op, ins, a):
+    """Gradient operators: x or w, then dy; what torch's autograd makes of the operator."""
+    base = op.removesuffix("_grad")
+    if base.endswith("_input") or base.endswith("_weight"):
+        base, which = base.rsplit("_", 1)
+        missing = torch.zeros(a["shape"], dtype=torch.float64, requires_grad=True)
+        operands = [missing, ins[0]] if which == "input" else [ins[0], missing]
+        return torch.autograd.grad(SPECIAL[base](operands, a), missing, ins[1])[0]
+    if base == "avg_pool2d":
+        missing = torch.zeros(a["shape"], dtype=torch.float64, requires_grad=True)
+        return torch.autograd.grad(SPECIAL[base]([missing], a), missing, ins[0])[0]
+    if base == "attention":
+        raise NoSuch(op)
+    x, dy = torch.broadcast_tensors(*ins[:2]) if base.startswith("gelu") else ins[:2]
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(compute(base, [x], a), x, dy)[0]
+
+
+def compute(op, ins, a):
+    if op in SPECIAL:
+        return SPECIAL[op](ins, a)
+    if op.endswith("_grad"):
+        return gradient_of(op, ins, a)
+    call = getattr(torch, op, None) or getattr(F, op, None)
+    if call is None or op in ("random", "scatter", "index_add", "attention_lse"):
+        raise NoSuch(op)
+    return call(*ins)
+
+
+def dtype_of(word):
+    return getattr(torch, word)
+
+
+def read(folder, number, name, dtype, shape):
+    data = bytearray((folder / f"{number}.{name}").read_bytes())
+    count = 1
+    for size in shape:
+        count *= size
+    return torch.frombuffer(data, dtype=dtype).reshape(shape) if count else torch.empty(shape, dtype=dtype)
+
+
+def check(folder, number):
+    """A message where the graph is wrong; None where it is right."""
+    text = (folder / f"{number}.txt").read_text()
+    allowed = {name: float(value) for name, value in re.findall(r'# allowed "([^"]*)" (\S+)', text)}
+    values = []
+    for line in text.splitlines():
+        node = NODE.match(line)
+        if node:
+            _, op, inputs, rest, dtype, shape = node.groups()
+            dtype, shape, a = dtype_of(dtype), numbers(shape), attributes(rest)
+            ins = [values[int(i[1:])] for i in inputs.split()]
+            if op == "input":
+                values.append(read(folder, number, a["name"], dtype, shape))
+            elif op == "constant":
+                values.append(torch.full(shape, real(a, "value"), dtype=torch.float64).to(dtype))
+            elif op == "iota":
+                line_shape = [-1 if d == whole(a, "dim") else 1 for d in range(len(shape))]
+                values.append(torch.arange(shape[whole(a, "dim")]).reshape(line_shape).expand(shape).to(dtype))
+            else:
+                wide = [x.double() if x.dtype.is_floating_point else x for x in ins]
+                try:
+                    made = compute(op, wide, a)
+                except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError) as error:
+                    raise NoSuch(f"{op} of {ins[0].dtype}") from error
+                values.append(made.detach().to(dtype))
+                if list(values[-1].shape) != shape:
+                    return f"graph {number}: {line}\n    torch gives the shape {list(values[-1].shape)}"
+        sink = re.match(r'(?:output|loss) "([^"]*)" %(\d+)', line)
+        if sink:
+            name, found = sink[1], values[int(sink[2])]
+            expected = read(folder, number, name, found.dtype, list(found.shape))
+            near = (found.double() - expected.double()).abs() <= allowed[name]
+            bad = ~(near | (found == expected) | ((found != found) & (expected != expected)))
+            if bad.any():
+                at = tuple(int(i) for i in bad.nonzero()[0])
+                return (f'graph {number}, output "{name}" at {list(at)}: the reference gives {expected[at].item()!r}, PyTorch {found[at].item()!r}, '
+                        f"allowed to differ by {allowed[name]:.3g}\n{text}")  # fmt: skip
+    return None
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    torch.set_num_threads(1)
+    right, wrong, left = 0, 0, collections.Counter()
+    for path in sorted(folder.glob("*.txt"), key=lambda p: int(p.stem)):
+        try:
+            message = check(folder, int(path.stem))
+        except NoSuch as reason:
+            left[str(reason)] += 1
+            continue
+        right, wrong = right + (message is None), wrong + (message is not None)
+        if message and wrong <= 5:
+            print(message)
+    print(f"{right} graphs and gradients agree with PyTorch {torch.__version__.split('+')[0]}, {wrong} do not; {sum(left.values())} left out for what PyTorch has not:",
+          ", ".join(f"{name} {count}" for name, count in left.most_common()))  # fmt: skip
+    return 1 if wrong or not right else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
