@@ -57,16 +57,55 @@ def pooled(call, x, a, **more):
     return call(x, a["kernel"], a["stride"], a["padding"], ceil_mode=whole(a, "ceil_mode") != 0, **more)
 
 
-def attention(ins, a):
-    q, k, v = ins[:3]
+def scores_of(ins, a):
+    q, k = ins[:2]
     mask = ins[3] if whole(a, "masked") else None
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    scores = q @ k.transpose(-1, -2) * real(a, "scale")
+    scores = q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).transpose(-1, -2) * real(a, "scale")
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     if whole(a, "causal"):
         scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
-    return (torch.softmax(scores, -1).nan_to_num(0) @ v).transpose(1, 2)
+    return scores
+
+
+def attention(ins, a):
+    q, v = ins[0], ins[2]
+    weights = torch.softmax(scores_of(ins, a), -1)
+    weights = torch.where(weights.isnan(), torch.zeros_like(weights), weights)  # a query that sees nothing
+    return (weights @ v.repeat_interleave(q.shape[1] // v.shape[1], 1)).transpose(1, 2)
+
+
+def attention_gradient(ins, a):
+    """dq, dk, dv as src/ops/ops.h lays them out."""
+    operands = [x.clone().requires_grad_() for x in ins[:3]]
+    found = [g.transpose(1, 2) for g in torch.autograd.grad(attention([*operands, *ins[3:]], a), operands, ins[-1])]
+    q, k, v = ins[:3]
+    if q.shape[2] == k.shape[2] and q.shape[3] == v.shape[3]:
+        return torch.cat(found, 2)
+    return torch.cat([g.reshape(-1) for g in found])
+
+
+def random(seed, shape):
+    """The library's own numbers: Philox4x32-10 by place."""
+    count, numbers = int(torch.Size(shape).numel()), []
+    for block in range((count + 3) // 4):
+        c, k = [block & 0xFFFFFFFF, block >> 32, 0, 0], [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+        for _ in range(10):
+            a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+            c = [b >> 32 ^ c[1] ^ k[0], b & 0xFFFFFFFF, a >> 32 ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+            k = [k[0] + 0x9E3779B9 & 0xFFFFFFFF, k[1] + 0xBB67AE85 & 0xFFFFFFFF]
+        numbers += [(x >> 8) * 2.0**-24 for x in c]
+    return torch.tensor(numbers[:count], dtype=torch.float64).reshape(shape)
+
+
+def ordered(x, a):
+    dim = whole(a, "dim")
+    return [part.narrow(dim, 0, whole(a, "count")) for part in torch.sort(x, dim=dim, descending=whole(a, "descending") != 0, stable=True)]
+
+
+def place_along(call, x, a):
+    dim = whole(a, "dim")
+    return x.shape[dim] - 1 - call(x.flip(dim), dim)[1].flip(dim) if whole(a, "reverse") else call(x, dim)[1]
 
 
 SPECIAL = {
@@ -89,13 +128,15 @@ SPECIAL = {
     "cumsum": lambda ins, a: along(torch.cumsum, ins[0], a),
     "cumprod": lambda ins, a: along(torch.cumprod, ins[0], a),
     "logcumsumexp": lambda ins, a: along(torch.logcumsumexp, ins[0], a),
-    "sort": lambda ins, a: torch.sort(ins[0], whole(a, "dim"), whole(a, "descending") != 0, stable=True)[0].narrow(whole(a, "dim"), 0, whole(a, "count")),
-    "argsort": lambda ins, a: torch.sort(ins[0], dim=whole(a, "dim"), descending=whole(a, "descending") != 0, stable=True)[1].narrow(whole(a, "dim"), 0,
-                                                                                                                                  whole(a, "count")),
+    "sort": lambda ins, a: ordered(ins[0], a)[0],
+    "argsort": lambda ins, a: ordered(ins[0], a)[1],
     "cummax": lambda ins, a: along(lambda x, dim: torch.cummax(x, dim)[0], ins[0], a),
     "cummin": lambda ins, a: along(lambda x, dim: torch.cummin(x, dim)[0], ins[0], a),
-    "cummax_index": lambda ins, a: torch.cummax(ins[0], whole(a, "dim"))[1],
-    "cummin_index": lambda ins, a: torch.cummin(ins[0], whole(a, "dim"))[1],
+    "cummax_index": lambda ins, a: place_along(torch.cummax, ins[0], a),
+    "cummin_index": lambda ins, a: place_along(torch.cummin, ins[0], a),
+    "random": lambda ins, a: random(int(ins[0]), a["shape"]),
+    "embedding_grad": lambda ins, a: torch.zeros(whole(a, "num_embeddings"), ins[1].shape[-1], dtype=ins[1].dtype).index_add(
+        0, ins[0].long().flatten(), ins[1].reshape(-1, ins[1].shape[-1])),
     "layer_norm": lambda ins, a: F.layer_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], ins[2], real(a, "eps")),
     "rms_norm": lambda ins, a: F.rms_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], real(a, "eps")),
     "group_norm": lambda ins, a: F.group_norm(ins[0], whole(a, "groups"), ins[1], ins[2], real(a, "eps")),
@@ -108,7 +149,10 @@ SPECIAL = {
     "max_pool2d": lambda ins, a: pooled(F.max_pool2d, ins[0], a, dilation=a["dilation"]),
     "avg_pool2d": lambda ins, a: pooled(F.avg_pool2d, ins[0], a, count_include_pad=whole(a, "count_include_pad") != 0,
                                         divisor_override=int(a.get("divisor", 0)) or None),  # fmt: skip
+    "max_pool2d_indices": lambda ins, a: pooled(F.max_pool2d, ins[0], a, dilation=a["dilation"], return_indices=True)[1],
     "attention": attention,
+    "attention_lse": lambda ins, a: torch.logsumexp(scores_of(ins, a), -1).nan_to_num(neginf=-torch.inf),
+    "attention_grad": lambda ins, a: attention_gradient(ins, a),
 }
 
 
@@ -128,8 +172,6 @@ def gradient_of(op, ins, a):
     if base == "avg_pool2d":
         missing = torch.zeros(a["shape"], dtype=torch.float64, requires_grad=True)
         return torch.autograd.grad(SPECIAL[base]([missing], a), missing, ins[0])[0]
-    if base == "attention":
-        raise NoSuch(op)
     x, dy = torch.broadcast_tensors(*ins[:2]) if base.startswith("gelu") else ins[:2]
     x = x.clone().requires_grad_()
     return torch.autograd.grad(compute(base, [x], a), x, dy)[0]
@@ -141,7 +183,7 @@ def compute(op, ins, a):
     if op.endswith("_grad"):
         return gradient_of(op, ins, a)
     call = getattr(torch, op, None) or getattr(F, op, None)
-    if call is None or op in ("random", "scatter", "index_add", "attention_lse"):
+    if call is None or op in ("scatter", "index_add"):
         raise NoSuch(op)
     return call(*ins)
 

@@ -12,4 +12,4 @@ if ! [ -x "$python" ] || ! "$python" -c "import torch, pytest" 2>/dev/null; then
 fi
 PATH=$build/python-env/bin:$PATH
 "$build/python-env/bin/pip" install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir="$build/python" .
-OMP_NUM_THREADS=1 "$python" tests/operators/prove.py "$@"
+OMP_NUM_THREADS=1 "$python" -W ignore tests/operators/prove.py "$@"

@@ -35,4 +35,6 @@ cd "$folder"
 
 cd "$root/tests/python"
 SAMBAFLOW_BUILD=$build "$env/bin/python" -m pytest -q -p no:cacheprovider .
-OMP_NUM_THREADS=1 "$env/bin/python" "$root/tests/operators/prove.py" --quick 4
+OMP_NUM_THREADS=1 "$env/bin/python" -W ignore "$root/tests/operators/prove.py" --quick 4
+"$build/tests/fuzz/fuzz" --count 60 --write "$folder/graphs"
+OMP_NUM_THREADS=1 "$env/bin/python" -W ignore "$root/tests/fuzz/torch_graphs.py" "$folder/graphs"
