@@ -29,6 +29,9 @@ bool samba_access_follow(const samba_graph *graph, samba_ref ref, const samba_ac
             to->offset += node->attrs->slice.start.at[i] * from->strides[i];
             to->strides[i] = from->strides[i] * node->attrs->slice.step.at[i];
         }
+        for (int i = 0; i < node->rank; i++)
+            if (node->shape[i] == 0) /* no elements are nowhere: memory of none has no place for them */
+                to->offset = 0;
         return true;
     default:
         return false;

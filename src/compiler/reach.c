@@ -61,6 +61,18 @@ static bool in_contract_shape(const samba_group *g, const int64_t *strides)
     return samba_shape_view_strides(g->rank, g->domain, strides, g->plan_rank, g->plan_shape, viewed);
 }
 
+/* Its dim is one of that shape's: a coordinate cannot be put together from two, as an offset can. */
+static bool coordinate_in_contract_shape(const samba_group *g, const int64_t *strides)
+{
+    int64_t viewed[SAMBA_MAX_RANK];
+    int moving = 0;
+    if (!samba_shape_view_strides(g->rank, g->domain, strides, g->plan_rank, g->plan_shape, viewed))
+        return false;
+    for (int i = 0; i < g->plan_rank; i++)
+        moving += g->plan_shape[i] != 1 && viewed[i] != 0;
+    return moving <= 1;
+}
+
 static bool cols_collapse(const samba_group *g, int cols, const int64_t *strides)
 {
     int64_t from[SAMBA_MAX_RANK], to = samba_sizes_product(cols, g->domain + g->rank - cols), viewed;
@@ -73,7 +85,9 @@ bool samba_group_readable(const samba_fusion *f, const samba_group *g, int cols,
 {
     int64_t strides[SAMBA_MAX_RANK];
     domain_strides(f, input, user_rank, user_dims, strides);
-    return cols_collapse(g, cols, strides) && (g->kind != SAMBA_GROUP_CONTRACT || in_contract_shape(g, strides));
+    bool coordinate = samba_node_at(f->graph, input)->op == SAMBA_OP_iota;
+    return cols_collapse(g, cols, strides) &&
+           (g->kind != SAMBA_GROUP_CONTRACT || (coordinate ? coordinate_in_contract_shape(g, strides) : in_contract_shape(g, strides)));
 }
 
 bool samba_group_writable_at(const samba_group *g, int cols, const samba_node *node, const int8_t *dims, const int64_t *own)
