@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators with a kernel of their own: pooling and embedding here, attention in lower_attention.c, lines in lower_line.c. Operands here are contiguous; a view that is not is copied first. */
+ * Operators with a kernel of their own: pooling, gather and scatter here, attention in lower_attention.c, lines in lower_line.c.
+ * Operands of a pool are contiguous; a view that is not is copied first. */
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -87,16 +88,87 @@ static bool reads_before_it_writes(const samba_pool *pool)
     return apart;
 }
 
-/* Of a table only the rows that indices name are touched: rows are read and written `times` times in all. */
-static void touches_rows(samba_stage *stage, int times)
+/* ---- gather, scatter ---- */
+
+/* A view as it lies, over its own shape. */
+static samba_operand strided(const samba_compiler *c, samba_ref ref)
 {
-    const samba_gather *gather = &stage->gather;
-    int64_t row = gather->width * (int64_t)samba_dtype_size((samba_dtype)stage->operands[2].dtype);
-    stage->bytes = gather->count * (times * row + (int64_t)samba_dtype_size((samba_dtype)stage->operands[gather->scatter ? 0 : 1].dtype));
+    const samba_node *node = samba_node_at(c->graph, ref);
+    const samba_access *access = &c->fusion.access[ref];
+    samba_operand operand = {.buffer = c->buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    for (int i = 0; i < node->rank; i++)
+        operand.strides[i] = node->shape[i] == 1 ? 0 : access->strides[i];
+    return operand;
 }
 
-/* Rows are added where the base lies, if nobody else wants it, or where a copy of it does. */
-static samba_status index_add(samba_compiler *c, const samba_group *group, const samba_node *node)
+/* A stage over the index's shape. `table`: the operand that has places of its own along the axis. */
+static samba_status add_gather(samba_compiler *c, const samba_group *group, samba_gather_stage gather, int rank, const int64_t *domain, const samba_operand *operands)
+{
+    const samba_node *node = samba_node_at(c->graph, group->anchor);
+    samba_stage *stage;
+    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
+    stage->kind = SAMBA_STAGE_GATHER;
+    stage->gather = gather;
+    stage->rank = rank;
+    memcpy(stage->domain, domain, sizeof(int64_t) * (size_t)rank);
+    stage->operand_count = 3;
+    stage->operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * 3);
+    if (!stage->operands)
+        return SAMBA_ERROR_MEMORY;
+    memcpy(stage->operands, operands, sizeof(samba_operand) * 3);
+    int64_t numel = 0, size = (int64_t)samba_dtype_size((samba_dtype)node->dtype);
+    samba_shape_numel(rank, domain, &numel);
+    const samba_operand *index = &operands[gather.mode == SAMBA_GATHER_READ ? 1 : 0];
+    int64_t indices = 1;
+    for (int i = 0; i < rank; i++)
+        indices *= index->strides[i] != 0 ? domain[i] : 1;
+    stage->bytes = numel * size * (gather.mode == SAMBA_GATHER_READ ? 2 : 3) + indices * (int64_t)samba_dtype_size((samba_dtype)index->dtype);
+    const samba_node *sources[3] = {0};
+    for (int i = 0; i < node->arity; i++)
+        sources[i] = samba_node_at(c->graph, node->inputs[i]);
+    stage->flops = samba_ops[node->op].flops(node, sources);
+    return samba_stage_label(c, group, stage);
+}
+
+/* The table's places along the axis, which its strides over the domain leave out. */
+static samba_gather_stage places(samba_gather_mode mode, int64_t axis, int64_t negative, const samba_node *table, samba_operand *operand)
+{
+    samba_gather_stage gather = {.mode = (int32_t)mode, .axis = (int32_t)axis, .negative = (int32_t)negative, .table_rows = table->shape[axis],
+                           .table_stride = operand->strides[axis]};
+    operand->strides[axis] = 0;
+    return gather;
+}
+
+static samba_status lower_gather(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), strided(c, group->anchor)};
+    const samba_attrs_gather *at = &node->attrs->gather;
+    samba_gather_stage gather = places(SAMBA_GATHER_READ, at->dim, at->negative, samba_node_at(c->graph, node->inputs[0]), &operands[0]);
+    return add_gather(c, group, gather, node->rank, node->shape, operands);
+}
+
+/* Rows of a table: its index as one line, beside which a row has one more dim. */
+static samba_status lower_embedding(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const samba_node *table = samba_node_at(c->graph, node->inputs[0]), *index = samba_node_at(c->graph, node->inputs[1]);
+    samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), {.buffer = c->buffer_of[group->anchor], .dtype = node->dtype}};
+    int64_t domain[2] = {1, table->shape[1]}, line[SAMBA_MAX_RANK] = {0};
+    samba_shape_numel(index->rank, index->shape, &domain[0]);
+    if (!samba_shape_view_strides(index->rank, index->shape, operands[1].strides, 1, domain, line)) {
+        SAMBA_TRY(contiguous(c, node->inputs[1], group->phase, &operands[1]));
+        line[0] = 1;
+    }
+    operands[1].strides[0] = line[0];
+    for (int i = 1; i < SAMBA_MAX_RANK; i++)
+        operands[1].strides[i] = 0;
+    operands[2].strides[0] = table->shape[1];
+    operands[2].strides[1] = 1;
+    samba_gather_stage gather = places(SAMBA_GATHER_READ, 0, 0, table, &operands[0]);
+    return add_gather(c, group, gather, 2, domain, operands);
+}
+
+/* Elements are written where the base lies, if nobody else wants it, or where a copy of it does. */
+static samba_status lower_scatter(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
     const samba_access *access = c->fusion.access;
     int32_t base = c->buffer_of[access[node->inputs[0]].base], result = c->buffer_of[group->anchor];
@@ -105,13 +177,11 @@ static samba_status index_add(samba_compiler *c, const samba_group *group, const
         in_place = in_place && c->buffer_of[access[node->inputs[i]].base] != base && c->buffer_of[access[node->inputs[i]].base] != result;
     if (!in_place || !samba_share_buffer(c, base, result))
         SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase, group->redone}));
-    samba_stage *stage;
-    SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs + 1, &stage));
-    const samba_node *rows = samba_node_at(c->graph, node->inputs[1]);
-    stage->gather = (samba_gather){.scatter = 1, .onto = 1, .width = node->shape[1], .table_rows = node->shape[0]};
-    samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
-    touches_rows(stage, 3);
-    return SAMBA_OK;
+    samba_operand operands[3] = {strided(c, node->inputs[1]), strided(c, node->inputs[2]), strided(c, group->anchor)};
+    const samba_attrs_scatter *at = &node->attrs->scatter;
+    const samba_node *index = samba_node_at(c->graph, node->inputs[1]);
+    samba_gather_stage gather = places((samba_gather_mode)(SAMBA_GATHER_SET + at->reduce), at->dim, at->negative, node, &operands[2]);
+    return add_gather(c, group, gather, index->rank, index->shape, operands);
 }
 
 samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
@@ -146,28 +216,17 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         stage->pool.gradient = gradient;
         return SAMBA_OK;
     }
-    case SAMBA_OP_embedding: {
-        SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs, &stage));
-        const samba_node *table = samba_node_at(c->graph, node->inputs[0]), *rows = samba_node_at(c->graph, node->inputs[1]);
-        stage->gather = (samba_gather){.width = table->shape[1], .table_rows = table->shape[0]};
-        samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
-        touches_rows(stage, 2);
-        return SAMBA_OK;
-    }
-    case SAMBA_OP_embedding_grad: {
-        SAMBA_TRY(add(c, group, SAMBA_STAGE_GATHER, 2, node->inputs, &stage));
-        const samba_node *rows = samba_node_at(c->graph, node->inputs[0]);
-        stage->gather = (samba_gather){.scatter = 1, .width = node->shape[1], .table_rows = node->shape[0]};
-        samba_shape_numel(rows->rank, rows->shape, &stage->gather.count);
-        return SAMBA_OK;
-    }
+    case SAMBA_OP_embedding:
+        return lower_embedding(c, group, node);
+    case SAMBA_OP_gather:
+        return lower_gather(c, group, node);
+    case SAMBA_OP_scatter:
+        return lower_scatter(c, group, node);
     case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad:
         return samba_lower_attention(c, index);
     case SAMBA_OP_sort: case SAMBA_OP_argsort: case SAMBA_OP_cumsum: case SAMBA_OP_cumprod: case SAMBA_OP_cumprod_grad: case SAMBA_OP_logcumsumexp:
     case SAMBA_OP_cummax: case SAMBA_OP_cummax_index: case SAMBA_OP_cummin: case SAMBA_OP_cummin_index:
         return samba_lower_line(c, index);
-    case SAMBA_OP_index_add:
-        return index_add(c, group, node);
     default:
         return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }

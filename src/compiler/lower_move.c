@@ -29,6 +29,23 @@ static samba_status move(samba_compiler *c, const samba_group *group, samba_ref 
     return status;
 }
 
+/* A value with some of its dims counted from the end, to the group's memory. */
+static samba_status flip(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    samba_ref value = node->inputs[0];
+    samba_access kept = c->fusion.access[value], *access = &c->fusion.access[value];
+    const samba_access *place = &c->fusion.access[group->anchor]; /* a part of a concat, or its own memory */
+    const samba_dims *dims = &node->attrs->reduce.dims;
+    for (int64_t i = 0; i < dims->count; i++) {
+        int64_t dim = dims->at[i], last = node->shape[dim] > 0 ? node->shape[dim] - 1 : 0;
+        access->offset += last * access->strides[dim];
+        access->strides[dim] = -access->strides[dim];
+    }
+    samba_status status = move(c, group, value, place->offset, place->strides);
+    *access = kept;
+    return status;
+}
+
 static samba_status fill(samba_compiler *c, const samba_group *group, double value)
 {
     const samba_node *node = samba_node_at(c->graph, group->anchor);
@@ -69,6 +86,8 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
         }
         return SAMBA_OK;
     }
+    case SAMBA_OP_flip:
+        return flip(c, group, node);
     case SAMBA_OP_pad: {
         SAMBA_TRY(fill(c, group, node->attrs->pad.value));
         for (int i = 0; i < node->rank; i++) {

@@ -219,7 +219,7 @@ static samba_status find_ranges(samba_compiler *c)
     const samba_graph *g = c->traced;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
-        if (node->op != SAMBA_OP_cross_entropy && node->op != SAMBA_OP_embedding)
+        if (node->op != SAMBA_OP_cross_entropy && node->op != SAMBA_OP_embedding && node->op != SAMBA_OP_gather && node->op != SAMBA_OP_scatter)
             continue;
         samba_ref index = node->inputs[1];
         while (samba_ops[samba_node_at(g, index)->op].class_ == SAMBA_VIEW || samba_node_at(g, index)->op == SAMBA_OP_cast)
@@ -232,12 +232,14 @@ static samba_status find_ranges(samba_compiler *c)
             if (tensor->kind != SAMBA_KIND_INPUT || strcmp(tensor->name, samba_graph_name_at(g, leaf->attrs->leaf.name)) != 0)
                 continue;
             bool loss = node->op == SAMBA_OP_cross_entropy;
-            int64_t high = samba_node_at(g, node->inputs[0])->shape[loss ? 1 : 0];
-            if (tensor->has_range && tensor->high <= high)
+            int64_t dim = node->op == SAMBA_OP_gather ? node->attrs->gather.dim : node->op == SAMBA_OP_scatter ? node->attrs->scatter.dim : loss;
+            bool negative = node->op == SAMBA_OP_gather ? node->attrs->gather.negative : node->op == SAMBA_OP_scatter && node->attrs->scatter.negative;
+            int64_t high = samba_node_at(g, node->inputs[0])->shape[dim], low = negative ? -high : 0;
+            if (tensor->has_range && tensor->high <= high && tensor->low >= low)
                 continue;
+            tensor->low = tensor->has_range && tensor->low > low ? tensor->low : low;
+            tensor->high = tensor->has_range && tensor->high < high ? tensor->high : high;
             tensor->has_range = 1;
-            tensor->low = 0;
-            tensor->high = high;
             tensor->has_ignore = loss;
             tensor->ignore = loss ? node->attrs->cross_entropy.ignore_index : 0;
             tensor->range_user = samba_arena_strdup(&c->plan.arena, samba_ops[node->op].name);

@@ -135,15 +135,20 @@ static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
     return samba_emit2(out, SAMBA_OP_matmul, tb, ta);
 }
 
-/* A table's gradient that is added to something: its rows are added there, without a table of zeros between. */
-static samba_ref rows_added(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
+/* What is added to zeros, as a table's gradient is, and then to something: it is added there, without the zeros between. */
+static samba_ref added_there(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
 {
     const int32_t *users = ((const samba_reads *)rewriter->user)->count;
     for (int i = 0; node->op == SAMBA_OP_add && i < 2; i++) {
-        const samba_node *rows = samba_node_at(rewriter->in, node->inputs[i]);
-        if (rows->op != SAMBA_OP_embedding_grad || users[node->inputs[i]] != 1 || !same_shape(rewriter->out, inputs[1 - i], node))
+        const samba_node *sums = samba_node_at(rewriter->in, node->inputs[i]);
+        double value;
+        if (sums->op != SAMBA_OP_scatter || sums->attrs->scatter.reduce != 1 || users[node->inputs[i]] != 1 || !same_shape(rewriter->out, inputs[1 - i], node) ||
+            !number(rewriter->in, sums->inputs[0], &value) || value != 0)
             continue;
-        return samba_emit(rewriter->out, SAMBA_OP_index_add, 3, (samba_ref[]){inputs[1 - i], rewriter->map[rows->inputs[0]], rewriter->map[rows->inputs[1]]}, NULL);
+        samba_attrs attrs;
+        memset(&attrs, 0, sizeof attrs);
+        attrs.scatter = sums->attrs->scatter;
+        return samba_emit(rewriter->out, SAMBA_OP_scatter, 3, (samba_ref[]){inputs[1 - i], rewriter->map[sums->inputs[1]], rewriter->map[sums->inputs[2]]}, &attrs);
     }
     return SAMBA_NONE;
 }
@@ -219,7 +224,7 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = samba_simplify_window(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
-        simpler = rows_added(rewriter, node, inputs);
+        simpler = added_there(rewriter, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = transposed(rewriter, node);
     if (simpler == SAMBA_NONE && node->arity == 1)

@@ -72,7 +72,7 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
     case SAMBA_STAGE_TILE: case SAMBA_STAGE_CONTRACT: return program_access(&stage->program, operand);
     case SAMBA_STAGE_POOL: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
     case SAMBA_STAGE_GATHER:
-        return operand < stage->operand_count - 1 ? SAMBA_READS : SAMBA_WRITES | (stage->gather.onto ? SAMBA_READS : 0);
+        return operand < stage->operand_count - 1 ? SAMBA_READS : SAMBA_WRITES | (stage->gather.mode != SAMBA_GATHER_READ ? SAMBA_READS : 0);
     case SAMBA_STAGE_ATTENTION:
         samba_attention_places(&stage->attention, places);
         for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++)

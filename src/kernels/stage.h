@@ -107,13 +107,18 @@ typedef struct samba_pool {
     int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
 } samba_pool;
 
-/* ---- gather: y[i, :] = table[index[i], :]; scatter_add: table = 0, then table[index[i], :] += y[i, :], i in order.
- * operands: gather: table, index, y. scatter_add: index, y, table; `onto` what the table holds instead of 0. All contiguous. An index out of range reads as 0, adds nothing and
- * raises the stage's fault. */
-typedef struct samba_gather {
-    int32_t scatter, onto;
-    int64_t count, width, table_rows;
-} samba_gather;
+/* ---- gather: for every element c of the domain, y[c] = table[c], but that along the domain's dim `axis` the place in the table is index[c].
+ * Scatter: table[c] is set to y[c], or becomes their sum, product, greatest or least, in the order of c along the axis.
+ * operands: gather: table, index, y; scatter: index, y, table. Each has strides over the domain; the table's along the axis is 0, since there it
+ * has `table_rows` places, `table_stride` apart. Two elements meet in the table only where they differ along the axis and have one index.
+ * `negative`: indices may count from the end. One out of range reads as 0, writes nothing and raises the stage's fault. */
+typedef enum samba_gather_mode {
+    SAMBA_GATHER_READ, SAMBA_GATHER_SET, SAMBA_GATHER_ADD, SAMBA_GATHER_MUL, SAMBA_GATHER_AMAX, SAMBA_GATHER_AMIN, SAMBA_GATHER_MODE_COUNT
+} samba_gather_mode; /* numbers are part of the file format */
+typedef struct samba_gather_stage {
+    int32_t mode, axis, negative, unused;
+    int64_t table_rows, table_stride;
+} samba_gather_stage;
 
 /* ---- attention: softmax(q k^T * scale + mask) v for each head, or its gradients. The domain is that of the scores, (b, h, tq, tk), which
  * are never stored. Operands have strides for (b, head, position, element), over sizes of their own; parts that are not there are left
@@ -171,14 +176,14 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    int32_t rank; /* domain: TILE rank >= 1; CONTRACT batch_rank + 2; POOL, GATHER, LINE 0; ATTENTION 4 */
+    int32_t rank; /* domain: TILE, GATHER rank >= 1; CONTRACT batch_rank + 2; POOL, LINE 0; ATTENTION 4 */
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;
     samba_program program; /* TILE, CONTRACT */
     samba_contract contract;
     samba_pool pool;
-    samba_gather gather;
+    samba_gather_stage gather;
     samba_attention attention;
     samba_line line;
 } samba_stage;

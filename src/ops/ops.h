@@ -14,8 +14,7 @@
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
  *                       conv2d_weight_grad(x, dy): attrs.shape = w's shape
  *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its gradient
- *   embedding(weight, index): index int64 or int32 of any shape; embedding_grad(index, dy) -> (num_embeddings, D);
- *   index_add(base, index, dy): base with the rows of dy added to those that index names
+ *   embedding(weight, index): index int64 or int32 of any shape. gather(x, index), scatter(x, index, source): see index.c
  *   attention(q, k, v[, mask][, p, seed]): q (B,H,Tq,D), k (B,Hkv,Tk,D), v (B,Hkv,Tk,Dv), Hkv divides H -> (B,Tq,H,Dv). attrs.masked and
  *                       attrs.dropout say which of the others are there: a mask, bool (true: may see) or of q's dtype (added), that
  *                       broadcasts to (B,H,Tq,Tk); rate and seed as dropout's, over the weights (B,H,Tq,Tk). attrs.causal: query i sees

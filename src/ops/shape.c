@@ -125,6 +125,21 @@ samba_status samba_infer_concat(samba_infer *infer)
     return samba_infer_set(infer, first->dtype, first->rank, shape);
 }
 
+samba_status samba_infer_flip(samba_infer *infer)
+{
+    const samba_node *input = infer->inputs[0];
+    const samba_dims *dims = &infer->attrs->reduce.dims;
+    bool used[SAMBA_MAX_RANK] = {false};
+    for (int64_t i = 0; i < dims->count; i++) {
+        int64_t dim = dims->at[i];
+        if (dim < 0 || dim >= input->rank || used[dim])
+            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "dims must be of 0 to %d, each at most once, given %lld in place %lld", input->rank - 1,
+                                    (long long)dim, (long long)i);
+        used[dim] = true;
+    }
+    return samba_infer_set_like(infer, 0);
+}
+
 /* ---- gradients ---- */
 
 samba_status samba_vjp_reshape(samba_vjp *vjp)
@@ -207,6 +222,15 @@ samba_status samba_vjp_concat(samba_vjp *vjp)
         if (vjp->needed[i])
             vjp->input_gradients[i] = samba_emit(vjp->graph, SAMBA_OP_slice, 1, &vjp->gradient, &slice);
     }
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_flip(samba_vjp *vjp)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.reduce = vjp->node->attrs->reduce;
+    vjp->input_gradients[0] = samba_emit(vjp->graph, SAMBA_OP_flip, 1, &vjp->gradient, &attrs);
     return SAMBA_OK;
 }
 
@@ -306,4 +330,17 @@ samba_status samba_ref_concat(const samba_reference *reference)
         start += input->shape[dim];
     }
     return SAMBA_OK;
+}
+
+samba_status samba_ref_flip(const samba_reference *reference)
+{
+    const samba_array *input = &reference->inputs[0];
+    const samba_dims *dims = &reference->attrs->reduce.dims;
+    int64_t strides[SAMBA_MAX_RANK], base = 0;
+    samba_shape_contiguous_strides(input->rank, input->shape, strides);
+    for (int64_t i = 0; i < dims->count; i++) {
+        base += (input->shape[dims->at[i]] - 1) * strides[dims->at[i]];
+        strides[dims->at[i]] = -strides[dims->at[i]];
+    }
+    return gather(reference, base, strides);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages: domains, and for every operand the furthest element that any coordinate can reach. Strides and offsets are never
- * negative, so the least element is the offset and the furthest is the sum of (size - 1) * stride; all of it in checked
- * arithmetic.
+ * Stages: domains, and for every operand the furthest element that any coordinate can reach. Offsets are never negative, nor strides but those of
+ * tile stages, which may read a dim from its end: the least element is the offset and what negative strides take away, the furthest the
+ * sum of (size - 1) * stride over the others; all of it in checked arithmetic.
  *
  * A window's coordinate may leave [0, limit), where elements count as 0; what it can add to an address is at most (limit - 1) *
  * stride. */
@@ -32,18 +32,31 @@ static bool add_reach(int count, const int64_t *sizes, const int64_t *strides, i
     return true;
 }
 
-static bool strides_possible(int count, const int64_t *strides)
+static bool strides_possible(int count, const int64_t *strides, bool negative)
 {
     for (int i = 0; i < count; i++)
-        if (strides[i] < 0 || strides[i] > SAMBA_PLAN_LARGEST_STEP)
+        if (strides[i] < (negative ? -SAMBA_PLAN_LARGEST_STEP : 0) || strides[i] > SAMBA_PLAN_LARGEST_STEP)
             return false;
     return true;
+}
+
+/* The same of a tile stage's operand, whose strides may be negative: no element may come before the first. */
+static bool add_reach_both_ways(int count, const int64_t *sizes, const int64_t *strides, int64_t *reach)
+{
+    int64_t low = *reach, forward[SAMBA_MAX_RANK] = {0};
+    for (int i = 0; i < count; i++) {
+        int64_t step, last = sizes[i] > 0 ? sizes[i] - 1 : 0;
+        forward[i] = strides[i] > 0 ? strides[i] : 0;
+        if (strides[i] < -SAMBA_PLAN_LARGEST_STEP || (strides[i] < 0 && (!samba_mul_checked(last, -strides[i], &step) || (low -= step) < 0)))
+            return false;
+    }
+    return add_reach(count, sizes, forward, reach);
 }
 
 bool samba_check_reach(const samba_check *check, const samba_stage *stage, const samba_operand *operand)
 {
     int64_t reach = operand->offset;
-    return add_reach(stage->rank, stage->domain, operand->strides, &reach) &&
+    return (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain, operand->strides, &reach) &&
            samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1);
 }
 
@@ -52,20 +65,22 @@ static samba_status check_operands(const samba_check *check, const samba_stage *
     for (int32_t i = 0; i < stage->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         if (!samba_check_dtype(operand->dtype) || operand->offset < 0 || operand->offset > SAMBA_PLAN_LARGEST_STEP ||
-            !strides_possible(stage->rank, operand->strides))
+            !strides_possible(stage->rank, operand->strides, stage->kind == SAMBA_STAGE_TILE))
             return samba_check_stage_fail(check, "operand %d: dtype %d, offset %lld or a stride is impossible", i, operand->dtype,
                                           (long long)operand->offset);
         if (operand->buffer != -1 && !samba_check_buffer(check->plan, operand->buffer))
             return samba_check_stage_fail(check, "operand %d: there is no buffer %d among %d", i, operand->buffer,
                                           check->plan->buffer_count);
         int64_t reach = operand->offset;
-        bool possible = add_reach(stage->rank, stage->domain, operand->strides, &reach);
+        bool possible = (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain, operand->strides, &reach);
         if (stage->kind == SAMBA_STAGE_ATTENTION)
             continue; /* its operands have sizes of their own */
-        /* what is touched on an empty domain is checked with the program, pools and gathers, which have none, by their sizes */
+        if (stage->kind == SAMBA_STAGE_GATHER && stage->gather.table_rows == 0 && i == (stage->gather.mode == SAMBA_GATHER_READ ? 0 : 2))
+            continue; /* a table without rows is not touched */
+        /* what is touched on an empty domain is checked with the program; pools, which have none, by their sizes */
         bool touched = operand->buffer >= 0 && numel > 0 && stage->rank > 0;
         if (!possible || (touched && !samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1)))
-            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", i,
+            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d, or one before its first", i,
                                           (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
     }
     return SAMBA_OK;
@@ -92,8 +107,8 @@ static samba_status check_factor(const samba_check *check, const samba_contract 
         samba_class_of((samba_dtype)factor->dtype) != (samba_register_class)contract->class_)
         return samba_check_stage_fail(check, "factor %s: buffer %d, dtype %d, offset %lld or %d windows are impossible", what,
                                       factor->buffer, factor->dtype, (long long)factor->offset, factor->window_count);
-    if (!strides_possible(contract->batch_rank, factor->batch) || !strides_possible(own_rank, factor->own) ||
-        !strides_possible(contract->k_rank, factor->inner))
+    if (!strides_possible(contract->batch_rank, factor->batch, false) || !strides_possible(own_rank, factor->own, false) ||
+        !strides_possible(contract->k_rank, factor->inner, false))
         return samba_check_stage_fail(check, "factor %s has an impossible stride", what);
     int64_t reach = factor->offset;
     for (int32_t i = 0; i < factor->window_count; i++) {
@@ -165,7 +180,7 @@ static samba_status check_contract(const samba_check *check, const samba_stage *
     return SAMBA_OK;
 }
 
-/* ---- pool, gather: contiguous operands of known sizes ---- */
+/* ---- pool: contiguous operands of known sizes ---- */
 static samba_status check_sizes(const samba_check *check, const samba_stage *stage, int32_t count, const int64_t *sizes)
 {
     if (stage->rank != 0 || stage->operand_count != count)
@@ -227,21 +242,28 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
     return SAMBA_OK;
 }
 
+/* ---- gather: operands over the domain, the table with places of its own along the axis ---- */
 static samba_status check_gather(const samba_check *check, const samba_stage *stage)
 {
-    const samba_gather *gather = &stage->gather;
-    int64_t rows, table;
-    if (gather->count < 0 || (gather->onto && !gather->scatter) || gather->count > SAMBA_PLAN_LARGEST_NUMEL ||
-        !samba_check_numel(2, (int64_t[]){gather->count, gather->width}, &rows) ||
-        !samba_check_numel(2, (int64_t[]){gather->table_rows, gather->width}, &table))
-        return samba_check_stage_fail(check, "%lld rows of %lld from a table of %lld rows are impossible",
-                                      (long long)gather->count, (long long)gather->width, (long long)gather->table_rows);
-    const int64_t forward[] = {table, gather->count, rows}, backward[] = {gather->count, rows, table};
-    SAMBA_TRY(check_sizes(check, stage, 3, gather->scatter ? backward : forward));
-    int32_t index = gather->scatter ? 0 : 1, first = gather->scatter ? 1 : 0;
-    if ((stage->operands[index].dtype != SAMBA_INT64 && stage->operands[index].dtype != SAMBA_INT32) ||
-        stage->operands[first].dtype != stage->operands[2].dtype)
-        return samba_check_stage_fail(check, "indices must be int64 or int32, and rows of the table's dtype");
+    const samba_gather_stage *gather = &stage->gather;
+    if (stage->rank < 1 || stage->operand_count != 3 || gather->mode < 0 || gather->mode >= SAMBA_GATHER_MODE_COUNT || gather->axis < 0 ||
+        gather->axis >= stage->rank || gather->table_rows < 0 || gather->table_rows > SAMBA_PLAN_LARGEST_NUMEL || gather->negative < 0 || gather->negative > 1)
+        return samba_check_stage_fail(check, "a gather of mode %d over %d dims, along dim %d of %lld places, with %d operands, is impossible", gather->mode,
+                                      stage->rank, gather->axis, (long long)gather->table_rows, stage->operand_count);
+    bool scatter = gather->mode != SAMBA_GATHER_READ;
+    const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1];
+    if ((index->dtype != SAMBA_INT64 && index->dtype != SAMBA_INT32) || stage->operands[1 - (index - stage->operands)].dtype != stage->operands[2].dtype)
+        return samba_check_stage_fail(check, "indices must be int64 or int32, and elements of the table's dtype");
+    int64_t reach = table->offset, numel;
+    for (int i = 0; i < 3; i++)
+        if (stage->operands[i].buffer < 0)
+            return samba_check_stage_fail(check, "operand %d of a gather has no memory", i);
+    if (!samba_check_numel(stage->rank, stage->domain, &numel) || numel == 0 || gather->table_rows == 0)
+        return SAMBA_OK;
+    if (table->strides[gather->axis] != 0 || !add_reach(stage->rank, stage->domain, table->strides, &reach) ||
+        !add_reach(1, &gather->table_rows, &gather->table_stride, &reach) || !samba_check_fits(check->plan, table->buffer, table->dtype, reach, 1))
+        return samba_check_stage_fail(check, "%lld places of the table, %lld apart, reach beyond the end of buffer %d, or are seen by the domain too",
+                                      (long long)gather->table_rows, (long long)gather->table_stride, table->buffer);
     return SAMBA_OK;
 }
 

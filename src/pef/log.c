@@ -50,11 +50,11 @@ static void add_sections(const samba_plan *plan, samba_text *text)
     }
 }
 
-/* A contraction says its sizes as batch x M x N x K, a pool its planes, a gather its rows: their domains alone say less. */
+/* A contraction says its sizes as batch x M x N x K, a pool its planes: their domains alone say less. */
 static void format_domain(const samba_stage *stage, char *buffer, size_t size)
 {
     const samba_contract *contract = &stage->contract;
-    if (stage->kind == SAMBA_STAGE_TILE || stage->kind == SAMBA_STAGE_ATTENTION) {
+    if (stage->kind == SAMBA_STAGE_TILE || stage->kind == SAMBA_STAGE_ATTENTION || stage->kind == SAMBA_STAGE_GATHER) {
         char shape[SAMBA_SHAPE_TEXT];
         snprintf(buffer, size, "%s", samba_shape_format(stage->rank, stage->domain, shape, sizeof shape));
     } else if (stage->kind == SAMBA_STAGE_CONTRACT) {
@@ -66,13 +66,11 @@ static void format_domain(const samba_stage *stage, char *buffer, size_t size)
         int used = batch == 1 ? 0 : snprintf(buffer, size, "%lld x ", (long long)batch);
         snprintf(buffer + used, size - (size_t)used, "%lldx%lldx%lld", (long long)stage->domain[stage->rank - 2],
                  (long long)stage->domain[stage->rank - 1], (long long)k);
-    } else if (stage->kind == SAMBA_STAGE_POOL) {
-        snprintf(buffer, size, "%lld of %lldx%lld", (long long)stage->pool.planes, (long long)stage->pool.oh,
-                 (long long)stage->pool.ow);
     } else if (stage->kind == SAMBA_STAGE_LINE) {
         snprintf(buffer, size, "%lld of %lld", (long long)(stage->line.outer * stage->line.inner), (long long)stage->line.size);
     } else {
-        snprintf(buffer, size, "%lld of %lld", (long long)stage->gather.count, (long long)stage->gather.width);
+        snprintf(buffer, size, "%lld of %lldx%lld", (long long)stage->pool.planes, (long long)stage->pool.oh,
+                 (long long)stage->pool.ow);
     }
 }
 

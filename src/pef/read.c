@@ -264,7 +264,7 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
         SAMBA_TRY(take_pool(in, from->pool, &to->pool));
     if (from->gather)
         to->gather =
-            (samba_gather){from->gather->scatter ? 1 : 0, from->gather->onto ? 1 : 0, from->gather->count, from->gather->width, from->gather->table_rows};
+            (samba_gather_stage){from->gather->mode, from->gather->axis, from->gather->negative ? 1 : 0, 0, from->gather->table_rows, from->gather->table_stride};
     if (from->attention)
         to->attention = (samba_attention){.gradient = from->attention->gradient ? 1 : 0,
                                           .causal = from->attention->causal ? 1 : 0,

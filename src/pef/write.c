@@ -222,11 +222,11 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
         if (!message->gather)
             return SAMBA_ERROR_MEMORY;
         samba__pef__gather__init(message->gather);
-        message->gather->scatter = stage->gather.scatter;
-        message->gather->has_onto = message->gather->onto = stage->gather.onto;
-        message->gather->count = stage->gather.count;
-        message->gather->width = stage->gather.width;
+        message->gather->mode = stage->gather.mode;
+        message->gather->axis = stage->gather.axis;
+        message->gather->negative = stage->gather.negative;
         message->gather->table_rows = stage->gather.table_rows;
+        message->gather->table_stride = stage->gather.table_stride;
     }
     if (stage->kind == SAMBA_STAGE_ATTENTION) {
         message->attention = samba_arena_alloc(arena, sizeof *message->attention);

@@ -190,7 +190,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
 {
     samba_selection selection;
     SAMBA_TRY(check_arguments(session, options));
-    SAMBA_TRY(samba_select(session, options, &selection));
+    SAMBA_TRY(samba_select_sections(session, options, &selection));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));
     SAMBA_TRY(run_sections(session, &selection, &work, options->train));

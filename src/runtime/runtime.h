@@ -107,7 +107,7 @@ typedef struct samba_selection { /* what a run runs */
     int64_t forwards;       /* session->forwards after it */
 } samba_selection;
 /* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat, and consumed_next. */
-samba_status samba_select(samba_session *session, const samba_run_options *options, samba_selection *selection);
+samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection);
 
 /* ---- profile.c ---- */
 void samba_profiler_free(samba_session *session);

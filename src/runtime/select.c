@@ -172,7 +172,7 @@ static samba_status check_order(const samba_session *session, samba_selection *s
     return SAMBA_OK;
 }
 
-samba_status samba_select(samba_session *session, const samba_run_options *options, samba_selection *selection)
+samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
     *selection = (samba_selection){.forwards = session->forwards};
     if (options->section_type_count < 0 || options->section_id_count < 0 ||

@@ -95,7 +95,7 @@ samba_value samba_embedding(samba_value index, const char *name, int64_t num_emb
         return samba_trace_none(graph);
     samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
                                          (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    samba_value y = samba_functional_embedding(index, weight);
+    samba_value y = samba_functional_embedding(index, weight, NULL);
     samba_scope_pop(graph);
     return y;
 }

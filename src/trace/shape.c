@@ -125,111 +125,103 @@ samba_value samba_expand(samba_value a, int rank, const int64_t *shape)
     return samba_trace_value(graph, samba_emit_expand(graph, a.index, rank, sizes));
 }
 
-/* ---- parts and wholes ---- */
+/* ---- dims of size 1 ---- */
 
-/* One dim cut to [start, stop) by step; 0 <= start <= stop <= size. */
-static samba_ref slice_dim(samba_graph *graph, samba_ref a, int dim, int64_t start, int64_t stop, int64_t step)
-{
-    samba_node node = *samba_node_at(graph, a);
-    if (start == 0 && stop == node.shape[dim] && step == 1)
-        return a;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = node.rank;
-    for (int d = 0; d < node.rank; d++) {
-        attrs.slice.start.at[d] = d == dim ? start : 0;
-        attrs.slice.stop.at[d] = d == dim ? stop : node.shape[d];
-        attrs.slice.step.at[d] = d == dim ? step : 1;
-    }
-    return samba_emit(graph, SAMBA_OP_slice, 1, &a, &attrs);
-}
-
-/* A dim to cut; a value of rank 0 has none. */
-static bool cut_dim(samba_graph *graph, const char *what, int rank, int dim, int *at)
-{
-    if (rank > 0)
-        return samba_trace_dim(graph, what, rank, dim, at);
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "a value of rank 0 has no dims");
-    return false;
-}
-
-/* Python's reading of a slice bound. */
-static int64_t clamp_bound(int64_t bound, int64_t size)
-{
-    if (bound < 0)
-        bound = bound < -size ? 0 : bound + size;
-    return bound > size ? size : bound;
-}
-
-samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int64_t step)
+samba_value samba_unsqueeze(samba_value a, int dim)
 {
     samba_graph *graph;
     int at;
-    if (!samba_trace_enter("slice", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+    if (!samba_trace_enter("unsqueeze", 1, &a, &graph))
+        return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    if (!cut_dim(graph, "slice", node.rank, dim, &at))
-        return samba_trace_value(graph, SAMBA_NONE);
-    if (step < 1)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "slice",
-                                                            "step must be 1 or more, given %lld", (long long)step));
-    start = clamp_bound(start, node.shape[at]);
-    stop = clamp_bound(stop, node.shape[at]);
-    return samba_trace_value(graph, slice_dim(graph, a.index, at, start, stop < start ? start : stop, step));
+    if (!samba_trace_dim(graph, "unsqueeze", node.rank + 1, dim, &at))
+        return samba_trace_none(graph);
+    int64_t shape[SAMBA_MAX_RANK + 1];
+    for (int d = 0; d <= node.rank; d++)
+        shape[d] = d == at ? 1 : node.shape[d - (d > at)];
+    return check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape) : samba_trace_none(graph);
 }
 
-samba_value samba_concat(int count, const samba_value *values, int dim)
+samba_value samba_squeeze(samba_value a, int count, const int *dims)
 {
-    samba_graph *graph = NULL;
-    int at;
-    if (count < 1 || count > SAMBA_MAX_ARITY || !values) {
-        graph = count > 0 && values ? values[0].graph : NULL;
-        if (graph)
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "concat", "expected 1 to %d values, given %d", SAMBA_MAX_ARITY,
-                                count);
-        return samba_trace_value(graph, SAMBA_NONE);
+    samba_graph *graph;
+    if (!samba_trace_enter("squeeze", 1, &a, &graph))
+        return samba_trace_none(graph);
+    samba_node node = samba_trace_node(a);
+    bool named[SAMBA_MAX_RANK] = {false};
+    for (int i = 0; i < count && dims; i++) {
+        int dim;
+        if (!samba_trace_dim(graph, "squeeze", node.rank, dims[i], &dim))
+            return samba_trace_none(graph);
+        if (named[dim])
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim));
+        named[dim] = true;
     }
-    if (!samba_trace_enter("concat", count, values, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
-    if (!cut_dim(graph, "concat", samba_node_at(graph, values[0].index)->rank, dim, &at))
-        return samba_trace_value(graph, SAMBA_NONE);
-    samba_dtype dtype = samba_value_dtype(values[0]);
-    for (int i = 1; i < count; i++)
-        dtype = samba_promote(dtype, SAMBA_DIMENSIONED, samba_value_dtype(values[i]), SAMBA_DIMENSIONED);
-    samba_ref inputs[SAMBA_MAX_ARITY];
-    for (int i = 0; i < count; i++)
-        inputs[i] = samba_emit_cast(graph, values[i].index, dtype);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = at;
-    return samba_trace_value(graph, count == 1 ? inputs[0] : samba_emit(graph, SAMBA_OP_concat, count, inputs, &attrs));
+    int64_t shape[SAMBA_MAX_RANK];
+    int rank = 0;
+    for (int d = 0; d < node.rank; d++)
+        if (node.shape[d] != 1 || (dims && !named[d]))
+            shape[rank++] = node.shape[d];
+    return samba_trace_value(graph, samba_emit_reshape(graph, a.index, rank, shape));
 }
 
-void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_value *values)
+samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *sizes)
 {
     samba_graph *graph;
     int at;
-    bool usable = samba_trace_enter("split", 1, &a, &graph);
-    for (int i = 0; i < count && values; i++)
-        values[i] = samba_trace_value(graph, SAMBA_NONE);
-    if (!usable)
-        return;
+    if (!samba_trace_enter("unflatten", 1, &a, &graph))
+        return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    if (!cut_dim(graph, "split", node.rank, dim, &at))
-        return;
-    int64_t size = node.shape[at], chunks = split_size > 0 ? size / split_size + (size % split_size != 0) : 0;
-    chunks = split_size > 0 && size == 0 ? 1 : chunks; /* one empty chunk */
-    if (split_size < 1 || chunks != count || !values) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "split",
-                            "dim %d of size %lld in chunks of %lld makes %lld values; room for %d was given%s", at,
-                            (long long)size, (long long)split_size, (long long)chunks, count,
-                            split_size < 1 ? "; chunks must be 1 or larger" : "");
-        return;
+    int64_t shape[2 * SAMBA_MAX_RANK], known = 1;
+    if (!samba_trace_dim(graph, "unflatten", node.rank, dim, &at) || !check_shape(graph, "unflatten", rank, sizes))
+        return samba_trace_none(graph);
+    int open = -1, count = 0;
+    bool fits = rank > 0 && node.rank > 0;
+    for (int d = 0; d < at; d++)
+        shape[count++] = node.shape[d];
+    for (int d = 0; d < rank; d++) {
+        fits = fits && (sizes[d] >= 0 || (sizes[d] == -1 && open < 0)) && (sizes[d] == -1 || samba_mul_checked(known, sizes[d], &known));
+        open = sizes[d] == -1 ? count : open;
+        shape[count++] = sizes[d];
     }
+    int64_t size = node.rank > 0 ? node.shape[at] : 0;
+    if (fits && open >= 0 && known > 0 && size % known == 0)
+        shape[open] = size / known;
+    else if (!fits || open >= 0 || known != size) {
+        char text[SAMBA_SHAPE_TEXT];
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unflatten", "dim %d of size %lld cannot become %s; at most one size may be -1", at,
+                                                            (long long)size, samba_shape_format(rank, sizes, text, sizeof text)));
+    }
+    for (int d = at + 1; d < node.rank; d++)
+        shape[count++] = node.shape[d];
+    return check_shape(graph, "unflatten", count, shape) ? samba_reshape(a, count, shape) : samba_trace_none(graph);
+}
+
+samba_value samba_movedim(samba_value a, int count, const int *source, const int *destination)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("movedim", 1, &a, &graph))
+        return samba_trace_none(graph);
+    int rank = samba_node_at(graph, a.index)->rank, dims[SAMBA_MAX_RANK], rest = 0;
+    bool taken[SAMBA_MAX_RANK] = {false};
+    for (int d = 0; d < SAMBA_MAX_RANK; d++)
+        dims[d] = -1;
     for (int i = 0; i < count; i++) {
-        int64_t start = i * split_size, stop = i == count - 1 ? size : start + split_size;
-        values[i].index = slice_dim(graph, a.index, at, start, stop, 1);
-        if (values[i].index == SAMBA_NONE)
-            return;
+        int from, to;
+        if (!source || !destination || !samba_trace_dim(graph, "movedim", rank, source[i], &from) || !samba_trace_dim(graph, "movedim", rank, destination[i], &to))
+            return samba_trace_none(graph);
+        if (taken[from] || dims[to] >= 0)
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim", "dim %d or place %d appears twice", from, to));
+        taken[from] = true;
+        dims[to] = from;
     }
+    if (rank == 0)
+        return a;
+    for (int d = 0; d < rank; d++) {
+        while (dims[d] < 0 && taken[rest])
+            rest++;
+        if (dims[d] < 0)
+            dims[d] = rest++;
+    }
+    return samba_permute(a, dims);
 }

@@ -96,7 +96,7 @@ class Proof:
         if self.dtype.is_floating_point or any(x.dtype.is_floating_point for x in results):
             wide = self.like(sample, *widened((sample.args, dict(sample.kwargs))))
             truth = modes.by_torch(row.call, wide, wide_seeds, gradient)
-            if not row.exact and (sample.terms > 1 or gradient):
+            if (sample.terms > 1 or not row.exact) and (gradient or not row.exact and sample.terms > 1):  # exact values may have gradients that are sums
                 noise = Noise(self.unit(results), self.generator)
                 for _ in range(ROUNDS):
                     args, kwargs, moved_seeds = noise.nudged((wide.args, dict(wide.kwargs), wide_seeds))

@@ -233,11 +233,11 @@ static inline void make_train_forward(samba_plan *plan, int64_t rows, int32_t p,
               binary(stage, SAMBA_TILE_add, y, load(stage, plan_buffer_of(plan, "b"), SAMBA_FLOAT32, 0, 1)));
     store(stage, y, plan_buffer_of(plan, "y"), SAMBA_FLOAT32, 6, 1);
     collect(stage, y, plan_buffer_of(plan, "loss"), 0, 0);
-    stage = plan_stage(plan, SAMBA_STAGE_GATHER, "embedding", 0, NULL);
-    stage->gather = (samba_gather){.count = 4, .width = 3, .table_rows = 10};
-    operand(stage, plan_buffer_of(plan, "table"), SAMBA_FLOAT32, 0, 0);
-    operand(stage, plan_buffer_of(plan, "token"), SAMBA_INT64, 0, 0);
-    operand(stage, plan_buffer_of(plan, "picked"), SAMBA_FLOAT32, 0, 0);
+    stage = plan_stage(plan, SAMBA_STAGE_GATHER, "embedding", 2, (const int64_t[]){4, 3});
+    stage->gather = (samba_gather_stage){.table_rows = 10, .table_stride = 3};
+    operand(stage, plan_buffer_of(plan, "table"), SAMBA_FLOAT32, 0, 1);
+    operand(stage, plan_buffer_of(plan, "token"), SAMBA_INT64, 1, 0);
+    operand(stage, plan_buffer_of(plan, "picked"), SAMBA_FLOAT32, 3, 1);
     plan_show(plan, p, plan_buffer_of(plan, "seen_p"), SAMBA_FLOAT64);
     plan_show(plan, seed, plan_buffer_of(plan, "seen_seed"), SAMBA_INT64);
 }
@@ -349,18 +349,19 @@ static inline void make_zoo_kernels(samba_plan *plan)
     operand(stage, y, SAMBA_FLOAT32, 0, 0);
     operand(stage, dx, SAMBA_FLOAT32, 0, 0);
     int32_t index = plan_buffer(plan, 5 * 8), rows = plan_buffer(plan, 15 * 4), table = plan_buffer(plan, 7 * 3 * 4);
-    const samba_gather gather = {.count = 5, .width = 3, .table_rows = 7};
-    stage = plan_stage(plan, SAMBA_STAGE_GATHER, "embedding", 0, NULL);
+    const samba_gather_stage gather = {.table_rows = 7, .table_stride = 3};
+    stage = plan_stage(plan, SAMBA_STAGE_GATHER, "embedding", 2, (const int64_t[]){5, 3});
     stage->gather = gather;
-    operand(stage, table, SAMBA_FLOAT32, 0, 0);
-    operand(stage, index, SAMBA_INT64, 0, 0);
-    operand(stage, rows, SAMBA_FLOAT32, 0, 0);
-    stage = plan_stage(plan, SAMBA_STAGE_GATHER, "embedding_grad", 0, NULL);
+    operand(stage, table, SAMBA_FLOAT32, 0, 1);
+    operand(stage, index, SAMBA_INT64, 1, 0);
+    operand(stage, rows, SAMBA_FLOAT32, 3, 1);
+    stage = plan_stage(plan, SAMBA_STAGE_GATHER, "scatter", 2, (const int64_t[]){5, 3});
     stage->gather = gather;
-    stage->gather.scatter = 1;
-    operand(stage, index, SAMBA_INT64, 0, 0);
-    operand(stage, rows, SAMBA_FLOAT32, 0, 0);
-    operand(stage, table, SAMBA_FLOAT32, 0, 0);
+    stage->gather.mode = SAMBA_GATHER_ADD;
+    stage->gather.negative = 1;
+    operand(stage, index, SAMBA_INT64, 1, 0);
+    operand(stage, rows, SAMBA_FLOAT32, 3, 1);
+    operand(stage, table, SAMBA_FLOAT32, 0, 1);
 }
 
 /* x - max(x) along rows, with the result's exp stored: two loops around a step of rows */

@@ -115,9 +115,12 @@ for name, count, shape, eps in [("last dim", 1, (2, 3, 4), 1e-5), ("two dims", 2
          [Input(shape, 8), Input(last, 9), Input(last, 10)], lambda x, w, b, s=last, e=eps: F.layer_norm(x, s, w, b, e))
 case("nn", "embedding", "repeated indices", NONE, [Input((5, 3), 11), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64")],
      lambda w, i: F.embedding(i, w))
-case("nn", "index_add", "repeated indices", NONE,
-     [Input((5, 3), 13), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64"), Input((2, 3, 3), 14)],
-     lambda b, i, d: b.index_add(0, i.flatten(), d.reshape(-1, 3)))
+case("nn", "gather", "repeated indices", "{.gather = {.dim = 0}}", [Input((5, 3), 11), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64")],
+     lambda x, i: x.gather(0, i))
+for reduce, way in enumerate(("", "sum", "prod", "amax", "amin")):
+    case("nn", "scatter", way or "distinct indices", "{.scatter = {.dim = 0, .reduce = %d}}" % reduce,
+         [Input((5, 3), 13), Input((2, 3), values=[4, 0, 2, 4, 4, 1] if way else [4, 0, 2, 3, 4, 1], dtype="INT64"), Input((2, 3), 14)],
+         lambda x, i, s, way=way: x.scatter_reduce(0, i, s, way) if way else x.scatter(0, i, s))
 
 
 def cross_entropy(name, labels, ignore_index=-100, label_smoothing=0.0, reduction="mean", dtype="INT64", logits=None,

@@ -224,7 +224,7 @@ static void expect_selection(samba_session *session, int types, const char *cons
     o.section_type_count = types, o.section_types = type;
     o.section_id_count = ids, o.section_ids = id;
     samba_selection selection;
-    need(samba_select(session, &o, &selection));
+    need(samba_select_sections(session, &o, &selection));
     assert_int_equal(selection.count, count);
     for (int i = 0; i < count; i++)
         assert_int_equal(selection.sections[i], expected[i]);

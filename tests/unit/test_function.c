@@ -452,7 +452,7 @@ static void dropout(void **state)
 
 /* ---- what is refused ---- */
 
-static samba_value looked_up(samba_value x, samba_value y) { return samba_functional_embedding(y, x); }
+static samba_value looked_up(samba_value x, samba_value y) { return samba_functional_embedding(y, x, NULL); }
 
 static void runs_refused(void **state)
 {

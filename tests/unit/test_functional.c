@@ -109,8 +109,8 @@ static void rows_are_added(void **state)
 {
     (void)state;
     samba_graph *g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
-    samba_value base = parameter(g, "base", 2, SHAPE(5, 4), zeros), rows = parameter(g, "rows", 3, SHAPE(2, 3, 4), zeros);
-    samba_value y = samba_index_add(base, samba_input(g, "x"), rows);
+    samba_value base = parameter(g, "base", 2, SHAPE(5, 4), zeros), rows = parameter(g, "rows", 2, SHAPE(6, 4), zeros);
+    samba_value y = samba_index_add(base, 0, samba_reshape(samba_input(g, "x"), 1, SHAPE(6)), rows, 1);
     need(samba_graph_status(g));
     assert_int_equal(samba_value_rank(y), 2);
     assert_int_equal(samba_value_size(y, 0), 5);
@@ -151,7 +151,7 @@ static void wrong_shapes(void **state)
     samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros), parameter(g, "b", 1, SHAPE(4), zeros), NULL);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (out_channels)");
     g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
-    samba_index_add(parameter(g, "base", 2, SHAPE(5, 4), zeros), samba_input(g, "x"), parameter(g, "rows", 2, SHAPE(6, 4), zeros));
+    samba_index_add(parameter(g, "base", 2, SHAPE(5, 4), zeros), 0, samba_input(g, "x"), parameter(g, "rows", 2, SHAPE(6, 4), zeros), 1);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "index_add");
     g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
     samba_functional_layer_norm(samba_input(g, "x"), 1, SHAPE(4), none, none, 1e-5);
@@ -160,7 +160,7 @@ static void wrong_shapes(void **state)
     samba_functional_layer_norm(samba_input(g, "x"), 99, SHAPE(4), none, none, 1e-5);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "1 to its rank");
     g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_embedding(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros));
+    samba_functional_embedding(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), NULL);
     refuse_graph(g, SAMBA_ERROR_DTYPE, "embedding");
 }
 

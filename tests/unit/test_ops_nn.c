@@ -245,15 +245,17 @@ static void expect_evaluation_error(samba_op op, samba_attrs attrs, int count, c
 static void indices_out_of_range(void **state)
 {
     (void)state;
-    samba_attrs attrs = none(), rows = none();
-    rows.embedding.num_embeddings = 5;
-    operand weight = RANDOM(5, 3), dy = RANDOM(2, 3), logits = RANDOM(2, 5);
+    samba_attrs attrs = none(), behind = none();
+    behind.gather.negative = 1;
+    operand weight = RANDOM(5, 3), logits = RANDOM(2, 5);
     operand high = given(SAMBA_INT64, SHAPE(2), VALUES(4, 5)), low = given(SAMBA_INT32, SHAPE(2), VALUES(-1, 0));
     expect_evaluation_error(SAMBA_OP_embedding, attrs, 2, (operand[]){weight, high}, "index 5 at place 1");
     expect_evaluation_error(SAMBA_OP_embedding, attrs, 2, (operand[]){weight, low},
                             "index -1 at place 0 is out of range: expected 0 to 4");
-    expect_evaluation_error(SAMBA_OP_embedding_grad, rows, 2, (operand[]){high, dy}, "embedding_grad: index 5");
-    expect_evaluation_error(SAMBA_OP_index_add, attrs, 3, (operand[]){weight, high, dy}, "index_add: index 5 at place 1");
+    operand line = RANDOM(5), two = RANDOM(2), far = given(SAMBA_INT64, SHAPE(2), VALUES(-5, -6));
+    expect_evaluation_error(SAMBA_OP_gather, attrs, 2, (operand[]){line, high}, "gather: index 5 at place 1");
+    expect_evaluation_error(SAMBA_OP_scatter, attrs, 3, (operand[]){line, low, two}, "scatter: index -1 at place 0 is out of range: expected 0 to 4");
+    expect_evaluation_error(SAMBA_OP_gather, behind, 2, (operand[]){line, far}, "gather: index -6 at place 1 is out of range: expected -5 to 4");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(-100, 0, 0), 2, (operand[]){logits, high},
                             "label 5 of row 1 is out of range: expected 0 to 4, for 5 classes");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(5, 0, 0), 2, (operand[]){logits, low}, "label -1 of row 0");
@@ -295,15 +297,16 @@ typedef struct refusal {
 static void what_is_refused(void **state)
 {
     (void)state;
-    operand m23 = RANDOM(2, 3), v3 = RANDOM(3), scalar = drawn(SCALAR, -1, 1), single = m23, whole = m23, flag = m23;
+    operand m23 = RANDOM(2, 3), v3 = RANDOM(3), v2 = RANDOM(2), scalar = drawn(SCALAR, -1, 1), single = m23, whole = m23, flag = m23;
     operand labels = given(SAMBA_INT64, SHAPE(2), VALUES(0, 1)), bytes = labels, zero = given(SAMBA_INT64, SCALAR, &seed_five);
     operand deep = {.dtype = SAMBA_INT64, .rank = 8, .shape = {1, 1, 1, 1, 1, 1, 1, 1}};
     single.dtype = SAMBA_FLOAT32;
     whole.dtype = SAMBA_INT64;
     flag.dtype = SAMBA_BOOL;
     bytes.dtype = SAMBA_UINT8;
-    samba_attrs rows = none();
-    rows.embedding.num_embeddings = -1;
+    samba_attrs wrong_dim = none(), wrong_reduce = none();
+    wrong_dim.gather.dim = 1;
+    wrong_reduce.scatter.reduce = 5;
     const samba_op matmul = SAMBA_OP_matmul, loss = SAMBA_OP_cross_entropy, layer_norm = SAMBA_OP_layer_norm;
     const refusal refusals[] = {
         {matmul, none(), 2, {m23, single}, SAMBA_ERROR_DTYPE, "float32"},
@@ -312,18 +315,16 @@ static void what_is_refused(void **state)
         {matmul, none(), 2, {m23, m23}, SAMBA_ERROR_SHAPE, "the columns of the first, 3"},
         {matmul, none(), 2, {RANDOM(2, 2, 3), RANDOM(3, 3, 2)}, SAMBA_ERROR_SHAPE, "batch dims"},
         {SAMBA_OP_embedding, none(), 2, {m23, bytes}, SAMBA_ERROR_DTYPE, "uint8"},
-        {SAMBA_OP_embedding, none(), 2, {whole, labels}, SAMBA_ERROR_DTYPE, "int64"},
         {SAMBA_OP_embedding, none(), 2, {v3, labels}, SAMBA_ERROR_SHAPE, "given shape (3)"},
         {SAMBA_OP_embedding, none(), 2, {m23, deep}, SAMBA_ERROR_SHAPE, "given rank 9"},
-        {SAMBA_OP_embedding_grad, rows, 2, {labels, m23}, SAMBA_ERROR_SHAPE, "given -1"},
-        {SAMBA_OP_embedding_grad, none(), 2, {labels, v3}, SAMBA_ERROR_SHAPE, "given shape (3)"},
-        {SAMBA_OP_embedding_grad, none(), 2, {labels, labels}, SAMBA_ERROR_DTYPE, "int64"},
-        {SAMBA_OP_index_add, none(), 3, {m23, bytes, m23}, SAMBA_ERROR_DTYPE, "uint8"},
-        {SAMBA_OP_index_add, none(), 3, {whole, labels, m23}, SAMBA_ERROR_DTYPE, "int64"},
-        {SAMBA_OP_index_add, none(), 3, {m23, labels, single}, SAMBA_ERROR_DTYPE, "float32"},
-        {SAMBA_OP_index_add, none(), 3, {v3, labels, m23}, SAMBA_ERROR_SHAPE, "given shape (3)"},
-        {SAMBA_OP_index_add, none(), 3, {m23, labels, v3}, SAMBA_ERROR_SHAPE, "given shape (3)"},
-        {SAMBA_OP_index_add, none(), 3, {m23, labels, RANDOM(2, 4)}, SAMBA_ERROR_SHAPE, "(base (2, 3))"},
+        {SAMBA_OP_gather, none(), 2, {m23, bytes}, SAMBA_ERROR_DTYPE, "uint8"},
+        {SAMBA_OP_gather, none(), 2, {m23, labels}, SAMBA_ERROR_SHAPE, "an input (2, 3) and an index (2)"},
+        {SAMBA_OP_gather, wrong_dim, 2, {v3, labels}, SAMBA_ERROR_ARGUMENT, "no dim 1"},
+        {SAMBA_OP_scatter, none(), 3, {v3, bytes, v3}, SAMBA_ERROR_DTYPE, "uint8"},
+        {SAMBA_OP_scatter, none(), 3, {v3, labels, labels}, SAMBA_ERROR_DTYPE, "int64"},
+        {SAMBA_OP_scatter, none(), 3, {v3, labels, v3}, SAMBA_ERROR_SHAPE, "index's shape (2), given (3)"},
+        {SAMBA_OP_scatter, wrong_reduce, 3, {v3, labels, v2}, SAMBA_ERROR_ARGUMENT, "no reduction 5"},
+        {SAMBA_OP_scatter, wrong_dim, 3, {v3, labels, v2}, SAMBA_ERROR_ARGUMENT, "no dim 1"},
         {SAMBA_OP_softmax, axis(2), 1, {m23}, SAMBA_ERROR_ARGUMENT, "from 0 to 1 for shape (2, 3), given 2"},
         {SAMBA_OP_softmax, axis(-1), 1, {m23}, SAMBA_ERROR_ARGUMENT, "given -1"},
         {SAMBA_OP_log_softmax, axis(0), 1, {whole}, SAMBA_ERROR_DTYPE, "int64"},

@@ -354,8 +354,12 @@ static void outside_block(samba_plan *p)
 }
 static void gather_rows(samba_plan *p) { p->stages[2].gather.table_rows = 11; }
 static void gather_index(samba_plan *p) { p->stages[2].operands[1].dtype = SAMBA_INT16; }
-static void gather_onto(samba_plan *p) { p->stages[2].gather.onto = 1; }
-static void gather_overflow(samba_plan *p) { p->stages[2].gather.width = INT64_MAX; }
+static void gather_axis(samba_plan *p) { p->stages[2].gather.axis = 2; }
+static void gather_mode(samba_plan *p) { p->stages[2].gather.mode = SAMBA_GATHER_MODE_COUNT; }
+static void gather_negative(samba_plan *p) { p->stages[2].gather.negative = 2; }
+static void gather_seen(samba_plan *p) { p->stages[2].operands[0].strides[0] = 1; }
+static void gather_memory(samba_plan *p) { p->stages[2].operands[0].buffer = -1; }
+static void gather_overflow(samba_plan *p) { p->stages[2].gather.table_stride = INT64_MAX; }
 static const struct {
     change *change;
     const char *message;
@@ -412,7 +416,7 @@ static const struct {
                      {huge_domain, "domain has more than"},
                      {long_domain, "operand 0 reaches element 29 of float32"},
                      {long_stride, "operand 0 reaches element 26"},
-                     {negative_stride, "or a stride"},
+                     {negative_stride, "before its first"},
                      {late_offset, "element 24"},
                      {overflowing_stride, "or a stride"},
                      {empty_overflow, "operand 0 reaches"},
@@ -444,10 +448,14 @@ static const struct {
                      {setup_stride, "has a stride"},
                      {setup_written, "writes a register of the setup"},
                      {outside_block, "no block"},
-                     {gather_rows, "33 elements at 0 do not fit"},
+                     {gather_rows, "11 places of the table, 3 apart, reach beyond"},
                      {gather_index, "int64 or int32"},
-                     {gather_onto, "rows of"},
-                     {gather_overflow, "rows of"}};
+                     {gather_axis, "along dim 2"},
+                     {gather_mode, "a gather of mode"},
+                     {gather_negative, "is impossible"},
+                     {gather_seen, "seen by the domain too"},
+                     {gather_memory, "has no memory"},
+                     {gather_overflow, "reach beyond"}};
 
 static void contract_class(samba_plan *p) { p->stages[0].contract.class_ = SAMBA_F64; }
 static void contract_rank(samba_plan *p) { p->stages[0].contract.k_rank = 5; }

@@ -147,69 +147,100 @@ static void test_pool(void **state)
             }
 }
 
-static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, int scatter, int onto, int64_t count, int64_t width,
-                        int64_t rows)
+/* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the first, and those with
+ * all operands transposed. */
+enum { ROWS, ALONG_LAST, ALONG_FIRST, TRANSPOSED, WAYS };
+
+static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, samba_gather_mode mode, int way, int64_t count, int64_t width, int64_t places)
 {
-    static const int64_t none[] = {1};
-    case_begin(t, 1, none);
+    bool scatter = mode != SAMBA_GATHER_READ, last = way == ALONG_LAST;
+    const int64_t domain[2] = {last ? width : count, last ? count : width};
+    case_begin(t, 2, domain);
     t->stage.kind = SAMBA_STAGE_GATHER;
-    t->stage.rank = 0;
     t->stage.operand_count = 3;
-    t->stage.gather = (samba_gather){.scatter = scatter, .onto = onto, .count = count, .width = width, .table_rows = rows};
-    int64_t table = rows * width, values = count * width;
-    int where = scatter ? 0 : 1;
-    for (int i = 0; i < 3; i++) {
-        samba_dtype d = i == where ? index : dtype;
-        int64_t size = i == where ? count : i == (scatter ? 2 : 0) ? table : values;
-        t->operands[i] = (samba_operand){.buffer = case_buffer(t, d, size), .dtype = d};
+    t->stage.gather = (samba_gather_stage){.mode = (int32_t)mode, .axis = last, .negative = way == ALONG_FIRST, .table_rows = places, .table_stride = last ? 1 : width};
+    samba_operand table = {.strides = {last ? places : 0, last ? 0 : 1}}, indices = {.strides = {way == ROWS ? 1 : domain[1], way == ROWS ? 0 : 1}},
+                  rows = {.strides = {domain[1], 1}};
+    if (way == TRANSPOSED) {
+        t->stage.gather.table_stride = 1;
+        table.strides[1] = places;
+        indices = rows = (samba_operand){.strides = {1, count}};
     }
-    for (int64_t i = 0; i < count; i++)
-        write(t, t->memory, where, i, (double)(rand() % (int)rows));
+    samba_operand operands[3] = {scatter ? indices : table, scatter ? rows : indices, scatter ? table : rows};
+    for (int i = 0; i < 3; i++) {
+        bool is_index = i == (scatter ? 0 : 1), is_table = i == (scatter ? 2 : 0);
+        operands[i].dtype = (int32_t)(is_index ? index : dtype);
+        operands[i].buffer = case_buffer(t, is_index ? index : dtype, is_table ? places * width : is_index && way == ROWS ? count : count * width);
+        t->operands[i] = operands[i];
+        for (int64_t k = 0; is_index && k < (way == ROWS ? count : count * width); k++)
+            write(t, t->memory, i, k, (double)(rand() % (int)places));
+    }
+}
+
+static double combined(samba_gather_mode mode, samba_dtype dtype, double a, double b)
+{
+    switch (mode) {
+    case SAMBA_GATHER_ADD: return dtype == SAMBA_BOOL ? a != 0 || b != 0 : a + b;
+    case SAMBA_GATHER_MUL: return a * b;
+    case SAMBA_GATHER_AMAX: return a > b ? a : b;
+    case SAMBA_GATHER_AMIN: return a < b ? a : b;
+    default: return b;
+    }
 }
 
 static void naive_gather(const tile_case *t, char *memory)
 {
-    const samba_gather *g = &t->stage.gather;
-    int index = g->scatter ? 0 : 1, table = g->scatter ? 2 : 0, rows = g->scatter ? 1 : 2;
-    for (int64_t k = 0; g->scatter && !g->onto && k < g->table_rows * g->width; k++)
-        write(t, memory, table, k, 0);
-    for (int64_t i = 0; i < g->count; i++) {
-        int64_t row = (int64_t)read(t, memory, index, i);
-        bool good = row >= 0 && row < g->table_rows;
-        for (int64_t c = 0; c < g->width; c++) {
-            if (!g->scatter)
-                write(t, memory, rows, i * g->width + c, good ? read(t, memory, table, row * g->width + c) : 0);
+    const samba_gather_stage *g = &t->stage.gather;
+    bool scatter = g->mode != SAMBA_GATHER_READ;
+    int index = scatter ? 0 : 1, table = scatter ? 2 : 0, rows = scatter ? 1 : 2;
+    for (int64_t i = 0; i < t->stage.domain[0]; i++)
+        for (int64_t j = 0; j < t->stage.domain[1]; j++) {
+            int64_t at[3];
+            for (int k = 0; k < 3; k++)
+                at[k] = i * t->operands[k].strides[0] + j * t->operands[k].strides[1];
+            int64_t place = (int64_t)read(t, memory, index, at[index]);
+            place += place < 0 && g->negative ? g->table_rows : 0;
+            bool good = place >= 0 && place < g->table_rows;
+            at[table] += place * g->table_stride;
+            if (!scatter)
+                write(t, memory, rows, at[rows], good ? read(t, memory, table, at[table]) : 0);
             else if (good)
-                write(t, memory, table, row * g->width + c, read(t, memory, table, row * g->width + c) + read(t, memory, rows,
-                    i * g->width + c));
+                write(t, memory, table, at[table],
+                      combined((samba_gather_mode)g->mode, (samba_dtype)t->dtypes[table], read(t, memory, table, at[table]), read(t, memory, rows, at[rows])));
         }
-    }
 }
 
 static void test_gather(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{40, 8, 5}, {1, 1, 1}, {0, 8, 3}, {100, 300, 20}, {7, 1000, 64}};
+    static const int64_t sizes[][3] = {{40, 8, 5}, {1, 1, 1}, {0, 8, 3}, {100, 300, 20}, {7, 1000, 64}, {600, 3, 50}};
     srand(8);
     for (int s = 0; s < SAMBA_COUNT(sizes); s++)
-        for (int d = 0; d < SAMBA_COUNT(floats); d++)
-            for (int kind = 0; kind < 12; kind++) {
-                tile_case t;
-                int scatter = kind % 6 / 2 > 0, onto = kind % 6 / 2 > 1; /* gather, scatter into zeros, onto the table */
-                bool bad = kind >= 6 && sizes[s][0] > 3;
-                gather_case(&t, floats[d], kind & 1 ? SAMBA_INT32 : SAMBA_INT64, scatter, onto, sizes[s][0],
-                            sizes[s][1], sizes[s][2]);
-                if (bad) {
-                    write(&t, t.memory, scatter ? 0 : 1, 2, (double)sizes[s][2]);
-                    write(&t, t.memory, scatter ? 0 : 1, 3, -1);
+        for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
+            for (int mode = 0; mode < SAMBA_GATHER_MODE_COUNT; mode++)
+                for (int way = 0; way < WAYS; way++) {
+                    if (mode == SAMBA_GATHER_MUL && sizes[s][0] > 40)
+                        continue; /* products of many numbers are no small whole ones */
+                    tile_case t;
+                    bool bad = (s + mode + way) % 2 && sizes[s][0] > 3;
+                    int index = mode == SAMBA_GATHER_READ ? 1 : 0;
+                    gather_case(&t, (samba_dtype)dtype, (mode + way) & 1 ? SAMBA_INT32 : SAMBA_INT64, (samba_gather_mode)mode, way, sizes[s][0], sizes[s][1], sizes[s][2]);
+                    if (sizes[s][0] > 3)
+                        write(&t, t.memory, index, 1, way == ALONG_FIRST ? -1 : 0);
+                    if (bad) {
+                        write(&t, t.memory, index, 2, (double)sizes[s][2]);
+                        write(&t, t.memory, index, 3, -1 - (double)sizes[s][2]);
+                    }
+                    if (mode == SAMBA_GATHER_MUL) /* of ones and minus ones */
+                        for (int64_t i = 0; i < sizes[s][0] * sizes[s][1]; i++)
+                            write(&t, t.memory, 1, i, i % 3 && dtype != SAMBA_BOOL && dtype != SAMBA_UINT8 ? -1 : 1);
+                    char *want = malloc((size_t)t.bytes);
+                    memcpy(want, t.memory, (size_t)t.bytes);
+                    naive_gather(&t, want);
+                    check(&t, want, 0, "gather", bad ? 7 : 0);
+                    free(want);
+                    case_end(&t);
                 }
-                char *want = malloc((size_t)t.bytes);
-                memcpy(want, t.memory, (size_t)t.bytes);
-                naive_gather(&t, want);
-                check(&t, want, 0, "gather", bad ? 7 : 0);
-                free(want);
-                case_end(&t);
-            }
 }
 
 /* ---- errors ---- */
@@ -239,7 +270,7 @@ static void test_errors(void **state)
     t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
     case_end(&t);
-    gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, 1, 0, 4, 4, 4);
+    gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, SAMBA_GATHER_ADD, ROWS, 4, 4, 4);
     fail_each_allocation(prepare_some, &t);
     t.operands[0].dtype = SAMBA_INT16;
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_DTYPE);

@@ -703,7 +703,7 @@ static bool is_small(const samba_plan *plan)
             pool = (double)s->pool.planes * (double)(s->pool.oh * s->pool.ow + s->pool.h * s->pool.w) *
                    (double)(s->pool.kernel[0] * s->pool.kernel[1]);
         if (s->kind == SAMBA_STAGE_GATHER)
-            pool = (double)(s->gather.count + s->gather.table_rows) * (double)(s->gather.width + 1);
+            pool = (double)s->gather.table_rows;
         if (s->kind == SAMBA_STAGE_ATTENTION) {
             pool = (double)(s->attention.d + s->attention.dv + 1);
             domain *= pool;

@@ -45,7 +45,9 @@ _TORCHS = frozenset(
     __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int long short bool contiguous clone detach
     alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout
     feature_alpha_dropout gumbel_softmax ctc_loss rand rand_like randn randn_like randint_like bernoulli normal multinomial unflatten movedim moveaxis broadcast_to unfold
-    as_strided requires_grad_ gather take_along_dim scatter scatter_add index_add index_put index flip roll tril triu one_hot""".split()
+    as_strided requires_grad_ gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill index_reduce index take put flip fliplr flipud
+    rot90 roll tril triu diag diag_embed diagonal hstack vstack row_stack dstack block_diag meshgrid repeat tile pad reflection_pad1d reflection_pad2d reflection_pad3d
+    replication_pad1d replication_pad2d replication_pad3d one_hot""".split()
 )
 # Functions whose numbers stand beside tensors and may change from call to call.
 _OF_NUMBERS = frozenset(
@@ -57,7 +59,8 @@ _MOVES = frozenset(
     """clone detach alias lift_fresh _to_copy _reshape_copy _unsafe_view empty_like new_empty new_empty_strided new_zeros new_ones new_full zeros_like ones_like full_like
     rand_like randn_like randint_like bernoulli normal multinomial index index_select gather take take_along_dim scatter index_put
     masked_select masked_scatter nonzero slice_backward select_backward diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter
-    _unsafe_index _unsafe_index_put flip roll tril triu diag diag_embed repeat cat stack _local_scalar_dense equal is_same_size one_hot
+    _unsafe_index _unsafe_index_put flip roll rot90 tril triu diag diag_embed repeat cat stack hstack vstack dstack scatter_add scatter_reduce index_add index_copy
+    index_fill index_reduce put reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d _local_scalar_dense equal is_same_size one_hot
     _assert_async _pin_memory resize""".split()
 )
 

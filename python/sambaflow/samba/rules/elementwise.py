@@ -319,20 +319,8 @@ def nan_to_num(t, input, nan=0.0, posinf=None, neginf=None):
     return torch.where(input == -math.inf, limits.min if neginf is None else neginf, input)
 
 
-def _triangle(keep, *functions):
-    @rule(*functions)
-    def traced(t, input, diagonal=0):
-        kept = keep(torch.ones(input.shape[-2:], dtype=torch.bool), diagonal)
-        return torch.where(kept, input, torch.zeros((), dtype=input.dtype))
-
-
-_triangle(torch.tril, torch.tril, T.tril, aten.tril)
-_triangle(torch.triu, torch.triu, T.triu, aten.triu)
-
-# ---- in place ----
-
 _IN_PLACE = """add sub mul div pow clamp clamp_min clamp_max masked_fill relu tanh sigmoid neg exp log sqrt rsqrt abs floor ceil round trunc reciprocal
-    square sin cos log1p expm1 sign erf addcmul addcdiv lerp remainder floor_divide tril triu logical_and logical_or logical_not nan_to_num"""
+    square sin cos log1p expm1 sign erf addcmul addcdiv lerp remainder floor_divide logical_and logical_or logical_not nan_to_num"""
 for _name in _IN_PLACE.split():
     method_in_place(getattr(T, _name + "_"), RULES[getattr(T, _name)])
 for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "and", "or", "xor"):

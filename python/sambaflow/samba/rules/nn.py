@@ -5,41 +5,13 @@ import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import binary, cast, in_place, optional, rank, unsupported, wrapped_dim
+from sambaflow.samba.rules.indexing import embedding
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
 T = torch.Tensor
 
 # ---- layers ----
-
-
-@rule(F.embedding)
-def embedding(t, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    if max_norm is not None or scale_grad_by_freq:
-        unsupported(t, "embedding with max_norm or scale_grad_by_freq cannot be traced: normalise the weight between runs")
-    result = t.wrap(lib.samba_functional_embedding(t.value(input), t.value(weight)))
-    if padding_idx is None:
-        return result
-    padding = padding_idx % weight.shape[0]  # that row is not trained
-    return torch.where((input == padding).unsqueeze(-1), result.detach(), result)
-
-
-@rule(F.embedding_bag)
-def embedding_bag(t, input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
-                  per_sample_weights=None, include_last_offset=False, padding_idx=None):  # fmt: skip
-    if offsets is not None or rank(input) != 2:
-        unsupported(t, "embedding_bag with offsets, whose bags differ in length: give bags of one length as a matrix, with padding_idx")
-    rows = embedding(t, input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(-1)
-    if padding_idx is None:
-        return rows.mean(1) if mode == "mean" else rows.sum(1) if mode == "sum" else rows.max(1).values
-    counts = (input != padding_idx % weight.shape[0]).unsqueeze(-1)
-    if mode == "max":
-        most = torch.where(counts, rows, -torch.inf).max(1).values
-        return torch.where(counts.any(1), most, 0.0)
-    total = torch.where(counts, rows, 0.0).sum(1)
-    return total / counts.sum(1).clamp(min=1) if mode == "mean" else total
 
 
 @rule(torch.embedding, aten.embedding)

@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import rank
 from sambaflow.samba.rules.convolution import numbers
-from sambaflow.samba.rules.indexing import take
 from sambaflow.samba.trace import rule
 
 
@@ -125,14 +124,3 @@ def _power_average(spatial, function):
 _power_average(1, F.lp_pool1d)
 _power_average(2, F.lp_pool2d)
 _power_average(3, F.lp_pool3d)
-
-
-@rule(F.pad)
-def pad(t, input, pad, mode="constant", value=None):
-    if mode == "constant":
-        return torch.constant_pad_nd(input, pad, value or 0)
-    for i in range(len(pad) // 2):
-        dim, (before, after) = rank(input) - 1 - i, pad[2 * i : 2 * i + 2]
-        places = F.pad(torch.arange(input.shape[dim], dtype=torch.float64).reshape(1, 1, -1), (before, after), mode).flatten().long()
-        input = take(t, input, dim, places) if before or after else input
-    return input

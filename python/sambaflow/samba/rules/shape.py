@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same elements under other shapes and at other places; parts of them and several joined; copies written into."""
 import torch
+import torch.nn.functional as F
 
-from sambaflow._core import lib
-from sambaflow.samba.rules.common import cast, dims_of, filled, in_place, rank, sizes_of, unsupported, wrapped_dim
+from sambaflow._core import ffi, lib
+from sambaflow.samba.rules.common import cast, dims_of, filled, in_place, method_in_place, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import rule
 from sambaflow.samba.views import view
@@ -157,16 +158,42 @@ def narrow(t, input, dim, start, length):
 
 @rule(torch.cat, torch.concat, torch.concatenate, aten.cat)
 def cat(t, tensors, dim=0, *, axis=None):
-    tensors = [x for x in tensors if x.dim() != 1 or x.shape[0] != 0] or list(tensors)
-    dim = dim if axis is None else axis
     values = [t.value(x) for x in tensors]
-    return t.wrap(lib.samba_concat(len(values), values, wrapped_dim(dim, rank(tensors[0]))))
+    return t.wrap(lib.samba_concat(len(values), values, dim if axis is None else axis))
 
 
-@rule(torch.stack)
+def _joined(call, *functions):
+    @rule(*functions)
+    def traced(t, tensors):
+        values = [t.value(x) for x in tensors]
+        return t.wrap(call(len(values), values))
+
+
+_joined(lib.samba_hstack, torch.hstack, aten.hstack)
+_joined(lib.samba_vstack, torch.vstack, torch.row_stack, aten.vstack)
+_joined(lib.samba_dstack, torch.dstack, aten.dstack)
+
+
+@rule(torch.stack, aten.stack)
 def stack(t, tensors, dim=0):
-    dim = wrapped_dim(dim, rank(tensors[0]) + 1)
-    return cat(t, [unsqueeze(t, x, dim) for x in tensors], dim)
+    values = [t.value(x) for x in tensors]
+    return t.wrap(lib.samba_stack(len(values), values, dim))
+
+
+@rule(torch.block_diag)
+def block_diag(t, *tensors):
+    values = [t.value(x) for x in tensors]
+    return t.wrap(lib.samba_block_diag(len(values), values))
+
+
+@rule(torch.meshgrid)
+def meshgrid(t, *tensors, indexing="ij"):
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"indexing={indexing!r}: expected 'ij' or 'xy'")
+    tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    values, grids = [t.value(x) for x in tensors], ffi.new("samba_value []", len(tensors))
+    lib.samba_meshgrid(len(values), values, indexing == "xy", grids)
+    return tuple(t.wrap(ffi.new("samba_value *", grid)[0]) for grid in grids)  # copies: an array's parts end with it
 
 
 @rule(torch.split, T.split)
@@ -184,6 +211,8 @@ def split(t, tensor, split_size_or_sections, dim=0):
 @rule(torch.chunk, T.chunk)
 def chunk(t, input, chunks, dim=0):
     size = input.shape[wrapped_dim(dim, rank(input))]
+    if size == 0:  # of nothing there are as many as asked for
+        return split(t, input, [0] * chunks, dim)
     return split(t, input, max(1, -(-size // chunks)), dim)
 
 
@@ -213,18 +242,32 @@ _like(T.new_full, aten.new_full)
 _like(torch.empty_like)
 
 
+_PADS = {"constant": 0, "reflect": 1, "replicate": 2, "circular": 3}
+
+
+def _padded(t, input, amounts, mode, value=None):
+    if len(amounts) % 2 or len(amounts) > 2 * rank(input):
+        raise ValueError(f"{len(amounts)} amounts to pad {rank(input)} dims: expected two for each of the last dims")
+    if mode not in _PADS:
+        raise ValueError(f"mode={mode!r}: expected one of {', '.join(_PADS)}")
+    return t.wrap(lib.samba_pad(t.value(input), len(amounts) // 2, list(amounts), _PADS[mode], float(value or 0)))
+
+
 @rule(torch.constant_pad_nd, aten.constant_pad_nd)
 def constant_pad_nd(t, input, pad, value=0):
-    result = input
-    for i in range(len(pad) // 2):
-        dim, (before, after) = rank(input) - 1 - i, pad[2 * i : 2 * i + 2]
-        if before < 0 or after < 0:
-            result = slice_(t, result, dim, max(-before, 0), result.shape[dim] + min(after, 0))
-        shape = list(result.shape)
-        parts = [filled(t, [*shape[:dim], n, *shape[dim + 1 :]], value or 0, input) if n > 0 else None for n in (before, after)]
-        parts = [x for x in (parts[0], result, parts[1]) if x is not None]
-        result = cat(t, parts, dim) if len(parts) > 1 else result
-    return result
+    return _padded(t, input, pad, "constant", value)
+
+
+@rule(F.pad)
+def pad_(t, input, pad, mode="constant", value=None):
+    if mode != "constant" and not 2 <= rank(input) - len(pad) // 2 + 1 <= 3:
+        raise ValueError(f"mode={mode!r} pads the last 1 to 3 dims of a tensor with one or two more, given {len(pad)} amounts for {rank(input)} dims")
+    return _padded(t, input, pad, mode, value)
+
+
+for _mode in ("reflection", "replication"):
+    for _n in (1, 2, 3):
+        rule(getattr(aten, f"{_mode}_pad{_n}d"))(lambda t, input, padding, _mode="reflect" if _mode == "reflection" else "replicate": _padded(t, input, padding, _mode))
 
 
 @rule(T.copy_, aten.copy_)
@@ -237,20 +280,118 @@ def fill_(t, input, value=0):
     return in_place(t, input, filled(t, input.shape, value, input), True)
 
 
-@rule(T.repeat)
+@rule(T.repeat, aten.repeat)
 def repeat(t, input, *sizes):
     sizes = sizes_of(sizes)
-    result = reshape(t, input, [1] * (len(sizes) - rank(input)) + list(input.shape))
-    for dim, n in enumerate(sizes):
-        result = cat(t, [result] * n, dim) if n != 1 else result
-    return result
+    if len(sizes) < rank(input):
+        raise ValueError(f"{len(sizes)} repeats for a tensor with {rank(input)} dims: expected one for each or more")
+    return t.wrap(lib.samba_repeat(t.value(input), len(sizes), sizes))
+
+
+@rule(torch.tile, T.tile)
+def tile(t, input, *dims):
+    dims = sizes_of(dims)
+    return t.wrap(lib.samba_repeat(t.value(input), len(dims), dims))
 
 
 @rule(torch.repeat_interleave, T.repeat_interleave)
 def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
-    if isinstance(repeats, torch.Tensor) or dim is None:
-        unsupported(t, "repeat_interleave with a tensor of repeats, or without a dim")
-    dim = wrapped_dim(dim, rank(input))
-    shape = list(input.shape)
-    spread = expand(t, unsqueeze(t, input, dim + 1), *shape[: dim + 1], repeats, *shape[dim + 1 :])
-    return reshape(t, spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
+    if dim is None:
+        input, dim = reshape(t, input, -1), 0
+    if not isinstance(repeats, torch.Tensor):
+        return t.wrap(lib.samba_repeat_interleave(t.value(input), repeats, dim))
+    if t.is_symbolic((repeats,), {}):
+        unsupported(t, "repeat_interleave by a tensor of repeats, on whose values the size depends: give a number, or repeats known before")
+    if repeats.numel() == 1:
+        return t.wrap(lib.samba_repeat_interleave(t.value(input), int(repeats), dim))
+    if repeats.numel() != input.shape[dim]:
+        raise ValueError(f"{repeats.numel()} repeats for a dim of size {input.shape[dim]}")
+    return t.wrap(lib.samba_repeat_interleave_each(t.value(input), repeats.tolist(), dim))
+
+
+# ---- other places ----
+
+
+@rule(torch.flip, T.flip, aten.flip)
+def flip(t, input, *dims):
+    dims = sizes_of(dims)
+    return t.wrap(lib.samba_flip(t.value(input), len(dims), dims))
+
+
+@rule(torch.fliplr, T.fliplr)
+def fliplr(t, input):
+    return flip(t, input, 1)
+
+
+@rule(torch.flipud, T.flipud)
+def flipud(t, input):
+    return flip(t, input, 0)
+
+
+@rule(torch.rot90, T.rot90, aten.rot90)
+def rot90(t, input, k=1, dims=(0, 1)):
+    return t.wrap(lib.samba_rot90(t.value(input), k, *dims))
+
+
+@rule(torch.roll, T.roll, aten.roll)
+def roll(t, input, shifts, dims=()):
+    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
+    dims = [dims] if isinstance(dims, int) else list(dims or ())
+    if dims and len(dims) != len(shifts):
+        raise ValueError(f"{len(shifts)} shifts for {len(dims)} dims")
+    return t.wrap(lib.samba_roll(t.value(input), len(shifts), shifts, dims or ffi.NULL))
+
+
+def _triangle(call, *functions):
+    @rule(*functions)
+    def traced(t, input, diagonal=0):
+        return t.wrap(call(t.value(input), diagonal))
+
+    return traced
+
+
+tril = _triangle(lib.samba_tril, torch.tril, T.tril, aten.tril)
+triu = _triangle(lib.samba_triu, torch.triu, T.triu, aten.triu)
+
+
+@rule(torch.diag, T.diag)
+def diag(t, input, diagonal=0):
+    return t.wrap(lib.samba_diag(t.value(input), diagonal))
+
+
+@rule(torch.diag_embed, T.diag_embed, aten.diag_embed)
+def diag_embed(t, input, offset=0, dim1=-2, dim2=-1):
+    return t.wrap(lib.samba_diag_embed(t.value(input), offset, dim1, dim2))
+
+
+@rule(torch.diagonal, T.diagonal, aten.diagonal)
+def diagonal(t, input, offset=0, dim1=0, dim2=1):
+    """A view: every (columns + 1)-th element of the matrices read as lines."""
+    dim1, dim2, n = wrapped_dim(dim1, rank(input)), wrapped_dim(dim2, rank(input)), rank(input)
+    rows, columns = input.shape[dim1], input.shape[dim2]
+
+    def put(base, value):
+        moved = lib.samba_movedim(base, 2, [dim1, dim2], [n - 2, n - 1])
+        shape = [lib.samba_value_size(moved, d) for d in range(n)]
+        line = lib.samba_reshape(moved, n - 1, [*shape[:-2], rows * columns])
+        begin, length = max(offset, 0) + max(-offset, 0) * columns, lib.samba_value_size(value, -1)
+        line = _sliced_into(t, line, value, n - 2, begin, begin + max(length - 1, 0) * (columns + 1) + 1, columns + 1) if length else line
+        return lib.samba_movedim(lib.samba_reshape(line, n, shape), 2, [n - 2, n - 1], [dim1, dim2])
+
+    return view(t, input, lambda value: lib.samba_diagonal(value, offset, dim1, dim2), put, lambda x: x.diagonal(offset, dim1, dim2))
+
+
+@rule(aten.as_strided)
+def as_strided(t, input, size, stride, storage_offset=None):
+    """Places in the memory that torch thinks the tensor has, in order and without gaps."""
+    return t.wrap(lib.samba_as_strided(t.value(input), len(size), list(size), list(stride), storage_offset or 0))
+
+
+@rule(T.unfold, aten.unfold)
+def unfold(t, input, dimension, size, step):
+    """Windows of a dim, which become the last dim."""
+    return t.wrap(lib.samba_windows(t.value(input), dimension, size, step))
+
+
+method_in_place(T.tril_, tril)
+method_in_place(T.triu_, triu)

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements by their index."""
+import torch
+import torch.nn.functional as F
+
+from table import ALL, FLOATS, NUMBERS, Operator, Sample, shapes
+
+SUMS = NUMBERS  # what sums and products are proved for
+
+
+def _dims(x):
+    return {0, x.dim() // 2, -1} if x.dim() else {0}
+
+
+def _taken(make, x, dim, shorter=False):
+    """An index for torch.gather of x along dim, now and then shorter than x elsewhere; none where the dim is empty."""
+    shape = [max(n - 1, 1) if shorter and n else n for n in x.shape]
+    n = x.shape[dim] if x.dim() else 1
+    if x.dim():
+        shape[dim] = 3
+    return make.index(n, *shape) if n else None
+
+
+def _gathered(make):
+    for k, x in enumerate(shapes(make)):
+        for dim in _dims(x):
+            index = _taken(make, x, dim, k % 2 == 1)
+            if index is not None:
+                yield Sample((x, dim, index), terms=3)
+
+
+def _along(make):
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            n = x.shape[dim]
+            if n:
+                shape = [1] * x.dim()
+                shape[dim] = 4
+                yield Sample((x, make.index(n, *shape), dim), terms=x.numel())
+                yield Sample((x, make.index(n, *x.shape), dim), terms=n)
+
+
+def _once(x, dim):
+    """An index that names no place twice: what is written twice, torch leaves open."""
+    n = x.shape[dim]
+    line = torch.randperm(n)[: max(n - 1, 1) if n else 0]
+    shape = [1] * x.dim()
+    shape[dim] = len(line)
+    return line.reshape(shape).expand([len(line) if d == dim % x.dim() else s for d, s in enumerate(x.shape)])
+
+
+def _set(make):
+    torch.manual_seed(0)
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            index = _once(x, dim)
+            yield Sample((x, dim, index, make.tensor(*index.shape)))
+
+
+def _added(make):
+    for k, x in enumerate(shapes(make)):
+        for dim in _dims(x):
+            index = _taken(make, x, dim, k % 2 == 1)
+            if index is not None:
+                yield Sample((x, dim, index, make.tensor(*index.shape)), terms=5)
+
+
+def _reduced(*reductions, low=None, high=None):
+    def samples(make):
+        for x in shapes(make, low=low, high=high):
+            for dim in _dims(x):
+                index = _taken(make, x, dim)
+                if index is not None:
+                    for reduce in reductions:
+                        for include_self in (True, False):
+                            # torch counts what is left out among equals that share a gradient: halves have many
+                            gradient = include_self or reduce in ("sum", "mean", "prod") or make.dtype in (torch.float32, torch.float64)
+                            yield Sample((x, dim, index, make.tensor(*index.shape, low=low, high=high), reduce), {"include_self": include_self}, terms=5, gradient=gradient)
+
+    return samples
+
+
+def _slices(make, x, dim, n=4):
+    return make.index(x.shape[dim], n), [n if d == dim % x.dim() else s for d, s in enumerate(x.shape)]
+
+
+def _selected(make):
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            if x.shape[dim]:
+                yield Sample((x, dim, make.index(x.shape[dim], 5)), terms=5)
+                yield Sample((x, dim, make.index(x.shape[dim], 2).int()), terms=2)
+
+
+def _slices_added(make):
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            if x.shape[dim]:
+                index, shape = _slices(make, x, dim)
+                yield Sample((x, dim, index, make.tensor(*shape)), terms=5)
+                yield Sample((x, dim, index, make.tensor(*shape)), {"alpha": 2}, terms=5)
+
+
+def _slices_set(make):
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            n = x.shape[dim]
+            if n:
+                index = torch.arange(n - 1, -1, -2)
+                yield Sample((x, dim, index, make.tensor(*[len(index) if d == dim % x.dim() else s for d, s in enumerate(x.shape)])))
+
+
+def _filled(make):
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            if x.shape[dim]:
+                yield Sample((x, dim, make.index(x.shape[dim], 3, negative=True), 1))
+
+
+def _slices_reduced(make):
+    for x in shapes(make, least_rank=1):
+        for dim in _dims(x):
+            if x.shape[dim]:
+                index, shape = _slices(make, x, dim)
+                for reduce in ("amax", "amin", "mean", "prod"):
+                    yield Sample((x, dim, index, make.tensor(*shape), reduce), {"include_self": reduce != "amin"}, terms=5, gradient=reduce != "amin" or make.dtype in (torch.float32, torch.float64))
+
+
+class _Known:
+    """A mask that the program knows, not an input."""
+
+    def __init__(self, mask):
+        self.mask = mask
+
+
+def _plain(words):
+    return tuple(word.mask if isinstance(word, _Known) else word for word in words)
+
+
+def _words(make):
+    """a[...] with index tensors, slices, None, masks whose values are known."""
+    x, i, j = make.tensor(4, 5, 6), make.index(4, 3, negative=True), make.index(5, 3, negative=True)
+    mask = torch.tensor([True, False, True, True])
+    for y in (x, make.tensor(4, 5, 6, layout="transposed"), make.tensor(4, 5, 6, layout="strided")):
+        for words in [(i,), (slice(None), j), (i, j), (i, slice(None), make.index(6, 3)), (Ellipsis, make.index(6, 2, 3)), (i.unsqueeze(1), j), (2, j), (i, 1), (slice(1, 3), j),
+                      (None, i), (i, None, j), (_Known(mask),), (slice(None), j, 2), ([0, -1],), (_Known(mask.unsqueeze(1).expand(4, 5)),), (make.index(4, 0),), (make.index(4),), (1, slice(None), j)]:  # fmt: skip
+            yield Sample((y, words), terms=12)
+    yield Sample((make.tensor(0, 3), (slice(None), make.index(3, 2))))
+    yield Sample((make.tensor(2, 3, 2, 3, 2), (slice(None), make.index(3, 4), slice(None), make.index(3, 4))))
+
+
+def _written(x, words, values):
+    x = x.clone()
+    x[_plain(words)] = values
+    return x
+
+
+def _writes(make):
+    x, i, j = make.tensor(4, 5, 6), torch.tensor([0, -1, 2]), torch.tensor([1, 3, -1])
+    mask = torch.tensor([True, False, True, True])
+    for y in (x, make.tensor(4, 5, 6, layout="transposed")):
+        for words in [(i,), (slice(None), j), (i, j), (i, slice(None), j), (Ellipsis, j), (i.unsqueeze(1), j), (2, j), (slice(1, 3), j), (i, slice(None, None, 2)), (_Known(mask),), ([0, -1],)]:
+            yield Sample((y, words, make.tensor(*y[_plain(words)].shape)))
+            yield Sample((y, words, make.tensor()), terms=120)
+
+
+def _put_added(x, indices, values):
+    return torch.index_put(x, indices, values, accumulate=True)
+
+
+def _puts(make):
+    for rows, columns in [(4, 5), (1, 3), (33, 17), (7, 513)]:
+        x, i, j = make.tensor(rows, columns), make.index(rows, 6, negative=True), make.index(columns, 6, negative=True)
+        yield Sample((x, (i, j), make.tensor(6)), terms=6)
+        yield Sample((x, (i,), make.tensor(6, columns)), terms=6)
+        yield Sample((x, (i,), make.tensor(columns)), terms=6)
+        yield Sample((x, (i.reshape(2, 3), j.reshape(2, 3)), make.tensor(2, 3)), terms=6)
+        yield Sample((x, (i.reshape(6, 1), j[:2]), make.tensor(6, 2)), terms=6)
+        yield Sample((make.tensor(rows, columns, layout="transposed"), (i,), make.tensor(6, columns)), terms=6)
+
+
+def _lines(make):
+    for x in shapes(make):
+        if x.numel():
+            yield Sample((x, make.index(x.numel(), 2, 3, negative=True)), terms=6)
+            yield Sample((x, make.index(x.numel())))
+
+
+def _line_puts(make):
+    for x in shapes(make):
+        if x.numel():
+            index = torch.randperm(x.numel())[:5]
+            yield Sample((x, index, make.tensor(len(index))))
+
+
+TABLES = [(7, 3), (1, 1), (5, 0), (50, 33), (3, 513)]
+INDICES = [(), (4,), (2, 3), (0,), (2, 1, 3), (17,)]
+
+
+def _looked_up(make):
+    for rows, width in TABLES:
+        for shape in INDICES:
+            yield Sample((make.index(rows, *shape), make.tensor(rows, width)), terms=8)
+        yield Sample((make.index(rows, 5).int(), make.tensor(rows, width, layout="transposed")), terms=8)
+
+
+def _looked_up_options(make):
+    for rows, width in TABLES:
+        index = make.index(rows, 4, 3)
+        weight = make.tensor(rows, width)
+        for options in ({"padding_idx": 0}, {"padding_idx": -1}, {"scale_grad_by_freq": True}, {"padding_idx": 0, "scale_grad_by_freq": True}):
+            yield Sample((index, weight), options, terms=12)
+
+
+def _bag(index, weight, offsets=None, **options):
+    return F.embedding_bag(index, weight, None if offsets is None else torch.tensor(offsets), **options)
+
+
+def _bags(make):
+    for rows, width in [(7, 3), (1, 1), (50, 33)]:
+        for mode in ("sum", "mean", "max"):
+            yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": mode}, terms=12)
+            yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": mode, "padding_idx": 0}, terms=12)
+            yield Sample((make.index(rows, 9), make.tensor(rows, width), (0, 2, 2, 5)), {"mode": mode}, terms=12)
+            yield Sample((make.index(rows, 9), make.tensor(rows, width), (0, 4, 9)), {"mode": mode, "include_last_offset": True}, terms=12)
+        weights = make.tensor(4, 3)
+        yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": "sum", "per_sample_weights": weights}, terms=12)
+
+
+def _classes(make):
+    for shape in [(), (1,), (7,), (0,), (3, 5), (2, 3, 4), (513,), (4, 0), (2, 1, 3, 2)]:
+        for classes in (5, 9, 33):
+            yield Sample((make.index(5, *shape).to(make.dtype), classes))
+
+
+OPERATORS = [
+    Operator("gather", torch.gather, _gathered, dtypes=ALL, exact=True),
+    Operator("take_along_dim", torch.take_along_dim, _along, dtypes=ALL, exact=True),
+    Operator("scatter", torch.scatter, _set, dtypes=ALL, exact=True),
+    Operator("scatter_add", torch.scatter_add, _added, dtypes=ALL),
+    Operator("scatter_reduce_sum", torch.scatter_reduce, _reduced("sum", "mean"), dtypes=SUMS),
+    Operator("scatter_reduce_prod", torch.scatter_reduce, _reduced("prod"), dtypes=SUMS),
+    Operator("scatter_reduce_extremes", torch.scatter_reduce, _reduced("amax", "amin"), dtypes=ALL, exact=True),
+    Operator("index_select", torch.index_select, _selected, dtypes=ALL, exact=True),
+    Operator("index_add", torch.index_add, _slices_added, dtypes=NUMBERS),
+    Operator("index_copy", torch.index_copy, _slices_set, dtypes=ALL, exact=True),
+    Operator("index_fill", torch.index_fill, _filled, dtypes=ALL, exact=True),
+    Operator("index_reduce", torch.index_reduce, _slices_reduced, dtypes=NUMBERS),
+    Operator("index", lambda x, words: x[_plain(words)], _words, dtypes=ALL, exact=True),
+    Operator("setitem", _written, _writes, dtypes=ALL, exact=True),
+    Operator("index_put", _put_added, _puts, dtypes=NUMBERS),
+    Operator("take", torch.take, _lines, dtypes=ALL, exact=True),
+    Operator("put", torch.Tensor.put, _line_puts, dtypes=ALL, exact=True),
+    Operator("embedding", F.embedding, _looked_up, dtypes=FLOATS),
+    Operator("embedding_options", F.embedding, _looked_up_options, dtypes=(torch.float32,), note="gradients that are no derivatives: padding_idx, scale_grad_by_freq"),
+    Operator("embedding_bag", _bag, _bags, dtypes=(torch.float32, torch.float64)),
+    Operator("one_hot", F.one_hot, _classes, dtypes=(torch.int64,), gradient=False, exact=True),
+]
