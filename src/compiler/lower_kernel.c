@@ -155,7 +155,7 @@ static samba_status lower_embedding(samba_compiler *c, const samba_group *group,
     int64_t domain[2] = {1, table->shape[1]}, line[SAMBA_MAX_RANK] = {0};
     samba_shape_numel(index->rank, index->shape, &domain[0]);
     if (!samba_shape_view_strides(index->rank, index->shape, operands[1].strides, 1, domain, line)) {
-        SAMBA_TRY(contiguous(c, node->inputs[1], group->phase, &operands[1]));
+        SAMBA_TRY(samba_lower_contiguous(c, node->inputs[1], group->phase, &operands[1]));
         line[0] = 1;
     }
     operands[1].strides[0] = line[0];

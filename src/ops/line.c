@@ -99,16 +99,15 @@ static void deliver_to_places(samba_vjp *vjp, samba_op index_op, int dim)
     graph->phase = (samba_phase)node.phase; /* where one stage computes both */
     samba_ref index = samba_emit(graph, index_op, 1, vjp->inputs, node.attrs);
     graph->phase = phase;
-    samba_ref places = samba_emit_places(graph, &x, index, dim), gradient = samba_emit_lift(graph, vjp->gradient);
-    if (places == SAMBA_NONE || gradient == SAMBA_NONE)
+    samba_ref gradient = samba_emit_lift(graph, vjp->gradient);
+    if (index == SAMBA_NONE || gradient == SAMBA_NONE)
         return;
-    const samba_node *at = samba_node_at(graph, places);
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
-    samba_shape_numel(x.rank, x.shape, &attrs.embedding.num_embeddings);
-    samba_ref rows = samba_emit_reshape(graph, gradient, 4, (int64_t[]){at->shape[0], at->shape[1], at->shape[2], 1});
-    samba_ref table = samba_emit(graph, SAMBA_OP_embedding_grad, 2, (samba_ref[]){places, rows}, &attrs);
-    samba_vjp_deliver(vjp, 0, samba_emit_reshape(graph, table, x.rank, x.shape));
+    attrs.scatter.dim = dim;
+    attrs.scatter.reduce = 1; /* added: cummax may tell one place for several */
+    samba_ref zeros = samba_emit_expand(graph, samba_emit_constant(graph, 0, samba_ref_dtype(graph, gradient)), x.rank, x.shape);
+    samba_vjp_deliver(vjp, 0, samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){zeros, index, gradient}, &attrs));
 }
 
 samba_status samba_vjp_sort(samba_vjp *vjp)
