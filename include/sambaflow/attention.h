@@ -26,7 +26,7 @@ typedef struct samba_attention_options {
 } samba_attention_options;
 static inline samba_attention_options samba_attention_defaults(void)
 {
-    samba_attention_options options = {{NULL, 0}, false, false, 0.0, NULL, 0.0};
+    samba_attention_options options = {{NULL, 0, 0}, false, false, 0.0, NULL, 0.0};
     return options;
 }
 SAMBA_API samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, samba_value v,
@@ -43,7 +43,7 @@ typedef struct samba_rotary_options {
 } samba_rotary_options;
 static inline samba_rotary_options samba_rotary_defaults(void)
 {
-    samba_rotary_options options = {false, 10000.0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    samba_rotary_options options = {false, 10000.0, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
     return options;
 }
 SAMBA_API samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *options /* may be NULL */);

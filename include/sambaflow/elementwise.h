@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementwise functions. Operands broadcast and promote as in PyTorch. */
+ * Elementwise functions, PyTorch's in name and meaning (activations: activation.h). Operands broadcast. Dtypes promote as
+ * torch.result_type says: a value of rank 0, and before it a number, gives way to the dtypes of values with dims. Integers and bool become
+ * float32 where the function is one of real numbers. bfloat16 and float16 are computed in float32 and rounded once.
+ * Errors stick to the graph: values of two graphs, shapes that do not broadcast, a dtype that PyTorch refuses too. */
 #ifndef SAMBAFLOW_ELEMENTWISE_H
 #define SAMBAFLOW_ELEMENTWISE_H
 
@@ -10,48 +13,117 @@
 extern "C" {
 #endif
 
-SAMBA_API samba_value samba_add(samba_value a, samba_value b);
-SAMBA_API samba_value samba_sub(samba_value a, samba_value b);
-SAMBA_API samba_value samba_mul(samba_value a, samba_value b);
+/* ---- numbers ---------------------------------------------------------------------------------------------------
+ * A number stands on either side of every function here and promotes as Python's numbers do: x * samba_number(graph, 0.5) has x's dtype
+ * where that is floating-point, else float32; samba_integer leaves integers what they are. In arithmetic it is not rounded to bfloat16 first. */
+SAMBA_API samba_value samba_number(samba_graph *graph, double value);
+SAMBA_API samba_value samba_integer(samba_graph *graph, int64_t value);
+/* A value of rank 0 as a number that counts as `dtype`, of the value's kind: bool, integer or floating-point. */
+SAMBA_API samba_value samba_as_number(samba_value value, samba_dtype dtype);
+
+/* ---- arithmetic ------------------------------------------------------------------------------------------------ */
+SAMBA_API samba_value samba_add(samba_value a, samba_value b); /* of bools: or */
+SAMBA_API samba_value samba_sub(samba_value a, samba_value b); /* not of bools */
+SAMBA_API samba_value samba_mul(samba_value a, samba_value b); /* of bools: and */
 SAMBA_API samba_value samba_div(samba_value a, samba_value b); /* true division */
-SAMBA_API samba_value samba_pow(samba_value a, samba_value b);
-SAMBA_API samba_value samba_maximum(samba_value a, samba_value b);
-SAMBA_API samba_value samba_minimum(samba_value a, samba_value b);
+/* a + alpha b, a - alpha b. alpha: a number, an integer where a and b are. */
+SAMBA_API samba_value samba_add_alpha(samba_value a, samba_value b, samba_value alpha);
+SAMBA_API samba_value samba_sub_alpha(samba_value a, samba_value b, samba_value alpha);
+/* Rounded quotients (torch.div's rounding_mode) and what they leave of a: floor_divide with remainder, which has b's sign, trunc_divide with
+ * fmod, which has a's. An integer divided by 0 gives 0 and leaves 0; PyTorch raises an error there, and so does a known 0 here. */
+SAMBA_API samba_value samba_floor_divide(samba_value a, samba_value b);
+SAMBA_API samba_value samba_trunc_divide(samba_value a, samba_value b);
+SAMBA_API samba_value samba_remainder(samba_value a, samba_value b);
+SAMBA_API samba_value samba_fmod(samba_value a, samba_value b);
+SAMBA_API samba_value samba_pow(samba_value a, samba_value b); /* an integer's negative power is 0 but for 1 and -1 */
+/* A number on the right: samba_add(a, samba_number(graph, b)) and so on. */
+SAMBA_API samba_value samba_add_scalar(samba_value a, double b);
+SAMBA_API samba_value samba_mul_scalar(samba_value a, double b);
+SAMBA_API samba_value samba_pow_scalar(samba_value a, double b);
+SAMBA_API samba_value samba_addcmul(samba_value a, samba_value b, samba_value c, samba_value value); /* a + value b c */
+SAMBA_API samba_value samba_addcdiv(samba_value a, samba_value b, samba_value c, samba_value value); /* a + value b / c */
+SAMBA_API samba_value samba_lerp(samba_value a, samba_value b, samba_value weight);                  /* a + weight (b - a) */
+
+/* ---- comparisons, logic, choice ---------------------------------------------------------------------------------- */
 SAMBA_API samba_value samba_eq(samba_value a, samba_value b);
 SAMBA_API samba_value samba_ne(samba_value a, samba_value b);
 SAMBA_API samba_value samba_lt(samba_value a, samba_value b);
 SAMBA_API samba_value samba_le(samba_value a, samba_value b);
 SAMBA_API samba_value samba_gt(samba_value a, samba_value b);
 SAMBA_API samba_value samba_ge(samba_value a, samba_value b);
+SAMBA_API samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol, bool equal_nan); /* of one dtype */
+SAMBA_API samba_value samba_isnan(samba_value a);
+SAMBA_API samba_value samba_isinf(samba_value a);
+SAMBA_API samba_value samba_isfinite(samba_value a);
+SAMBA_API samba_value samba_logical_and(samba_value a, samba_value b); /* of any dtypes: what is not 0 is true */
+SAMBA_API samba_value samba_logical_or(samba_value a, samba_value b);
+SAMBA_API samba_value samba_logical_xor(samba_value a, samba_value b);
+SAMBA_API samba_value samba_logical_not(samba_value a);
+/* Of integers and bools. A shift by less than 0, or by 64 or more, shifts everything out: 0, or on the right the sign. */
+SAMBA_API samba_value samba_bitwise_and(samba_value a, samba_value b);
+SAMBA_API samba_value samba_bitwise_or(samba_value a, samba_value b);
+SAMBA_API samba_value samba_bitwise_xor(samba_value a, samba_value b);
+SAMBA_API samba_value samba_bitwise_not(samba_value a);
+SAMBA_API samba_value samba_left_shift(samba_value a, samba_value b); /* of integers only */
+SAMBA_API samba_value samba_right_shift(samba_value a, samba_value b);
 SAMBA_API samba_value samba_where(samba_value condition, samba_value a, samba_value b);
-/* A number on the right: promotes as a Python float does (an integer value becomes float32). */
-SAMBA_API samba_value samba_add_scalar(samba_value a, double b);
-SAMBA_API samba_value samba_mul_scalar(samba_value a, double b);
-SAMBA_API samba_value samba_pow_scalar(samba_value a, double b);
+SAMBA_API samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value); /* value: of rank 0; the result has a's dtype */
+SAMBA_API samba_value samba_maximum(samba_value a, samba_value b); /* a NaN wins; equal ones share the gradient */
+SAMBA_API samba_value samba_minimum(samba_value a, samba_value b);
+SAMBA_API samba_value samba_fmax(samba_value a, samba_value b); /* a NaN loses; the gradient of equal ones is a's */
+SAMBA_API samba_value samba_fmin(samba_value a, samba_value b);
+/* Between bounds, either of which may be left out with a zeroed value; the greatest wins where they cross. At a bound the gradient is a's. */
+SAMBA_API samba_value samba_clamp(samba_value a, samba_value min, samba_value max);
+/* NULL: the greatest and the least finite value of a's dtype. */
+SAMBA_API samba_value samba_nan_to_num(samba_value a, double nan, const double *posinf, const double *neginf);
+SAMBA_API samba_value samba_heaviside(samba_value a, samba_value values);
+SAMBA_API samba_value samba_copysign(samba_value a, samba_value b);
 
+/* ---- one operand ------------------------------------------------------------------------------------------------- */
 SAMBA_API samba_value samba_neg(samba_value a);
 SAMBA_API samba_value samba_abs(samba_value a);
-SAMBA_API samba_value samba_exp(samba_value a);
-SAMBA_API samba_value samba_log(samba_value a);
-SAMBA_API samba_value samba_log1p(samba_value a); /* log(1 + a), with all digits near 0 */
-SAMBA_API samba_value samba_expm1(samba_value a); /* exp(a) - 1, with all digits near 0 */
-SAMBA_API samba_value samba_sin(samba_value a);
-SAMBA_API samba_value samba_cos(samba_value a);
-SAMBA_API samba_value samba_floor(samba_value a); /* no gradient; so are round and sign */
+SAMBA_API samba_value samba_sign(samba_value a); /* -1, 0 or 1; 0 for NaN */
+SAMBA_API samba_value samba_square(samba_value a);
+SAMBA_API samba_value samba_floor(samba_value a); /* no gradient through it, nor through its like and sign */
+SAMBA_API samba_value samba_ceil(samba_value a);
+SAMBA_API samba_value samba_trunc(samba_value a);
 SAMBA_API samba_value samba_round(samba_value a); /* to the nearest integer, halves to even */
-SAMBA_API samba_value samba_sign(samba_value a);  /* -1, 0 or 1; 0 for NaN */
-SAMBA_API samba_value samba_softplus(samba_value a); /* log(1 + exp(a)) without overflow */
-SAMBA_API samba_value samba_detach(samba_value a);   /* a, through which no gradient flows */
+SAMBA_API samba_value samba_round_decimals(samba_value a, int decimals);
+SAMBA_API samba_value samba_frac(samba_value a); /* a - trunc(a) */
 SAMBA_API samba_value samba_sqrt(samba_value a);
 SAMBA_API samba_value samba_rsqrt(samba_value a);
 SAMBA_API samba_value samba_reciprocal(samba_value a);
+SAMBA_API samba_value samba_exp(samba_value a);
+SAMBA_API samba_value samba_exp2(samba_value a);
+SAMBA_API samba_value samba_expm1(samba_value a); /* exp(a) - 1, with all digits near 0 */
+SAMBA_API samba_value samba_log(samba_value a);
+SAMBA_API samba_value samba_log2(samba_value a);
+SAMBA_API samba_value samba_log10(samba_value a);
+SAMBA_API samba_value samba_log1p(samba_value a); /* log(1 + a), with all digits near 0 */
+SAMBA_API samba_value samba_sin(samba_value a);
+SAMBA_API samba_value samba_cos(samba_value a);
+SAMBA_API samba_value samba_tan(samba_value a);
+SAMBA_API samba_value samba_asin(samba_value a);
+SAMBA_API samba_value samba_acos(samba_value a);
+SAMBA_API samba_value samba_atan(samba_value a);
+SAMBA_API samba_value samba_sinh(samba_value a);
+SAMBA_API samba_value samba_cosh(samba_value a);
 SAMBA_API samba_value samba_tanh(samba_value a);
-SAMBA_API samba_value samba_sigmoid(samba_value a);
-SAMBA_API samba_value samba_relu(samba_value a);
+SAMBA_API samba_value samba_asinh(samba_value a);
+SAMBA_API samba_value samba_acosh(samba_value a);
+SAMBA_API samba_value samba_atanh(samba_value a);
 SAMBA_API samba_value samba_erf(samba_value a);
-SAMBA_API samba_value samba_gelu(samba_value a);      /* erf form, torch's default */
-SAMBA_API samba_value samba_gelu_tanh(samba_value a); /* approximate='tanh' */
+SAMBA_API samba_value samba_erfc(samba_value a);
+SAMBA_API samba_value samba_sigmoid(samba_value a);
+SAMBA_API samba_value samba_logit(samba_value a, double eps); /* log(a / (1 - a)), a clamped to eps .. 1 - eps; eps < 0: not clamped */
+SAMBA_API samba_value samba_detach(samba_value a);            /* a, through which no gradient flows */
 SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
+
+/* ---- two operands of real numbers ------------------------------------------------------------------------------------ */
+SAMBA_API samba_value samba_atan2(samba_value a, samba_value b);
+SAMBA_API samba_value samba_hypot(samba_value a, samba_value b);     /* sqrt(a^2 + b^2) */
+SAMBA_API samba_value samba_logaddexp(samba_value a, samba_value b); /* log(exp(a) + exp(b)) */
+SAMBA_API samba_value samba_xlogy(samba_value a, samba_value b);     /* a log(b), 0 where a is 0 */
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #ifndef SAMBAFLOW_FUNCTIONAL_H
 #define SAMBAFLOW_FUNCTIONAL_H
 
+#include <sambaflow/activation.h>
 #include <sambaflow/attention.h>
 #include <sambaflow/conv.h>
 #include <sambaflow/elementwise.h>

@@ -18,6 +18,7 @@ typedef struct samba_graph samba_graph;
 typedef struct samba_value {
     samba_graph *graph;
     uint32_t index;
+    uint32_t number; /* not 0: a number, as samba_number makes it */
 } samba_value;
 
 /* A model: builds its values in `graph`. `options` is what the caller gave to compile. */

@@ -24,7 +24,7 @@ typedef struct samba_cross_entropy_options {
 } samba_cross_entropy_options;
 static inline samba_cross_entropy_options samba_cross_entropy_defaults(void)
 {
-    samba_cross_entropy_options options = {-100, 0.0, SAMBA_MEAN, {NULL, 0}};
+    samba_cross_entropy_options options = {-100, 0.0, SAMBA_MEAN, {NULL, 0, 0}};
     return options;
 }
 /* logits (N, C) or (N, C, d1 ...) or (C); integer class indices (N), (N, d1 ...) or (), or probabilities of the logits' shape, floating-point. */
@@ -41,7 +41,7 @@ typedef struct samba_multi_margin_options {
 } samba_multi_margin_options;
 static inline samba_multi_margin_options samba_multi_margin_defaults(void)
 {
-    samba_multi_margin_options options = {1, 1.0, {NULL, 0}, SAMBA_MEAN};
+    samba_multi_margin_options options = {1, 1.0, {NULL, 0, 0}, SAMBA_MEAN};
     return options;
 }
 /* input (N, C) or (C), class indices (N) or (). */

@@ -36,7 +36,7 @@ typedef struct samba_batch_norm_options {
 } samba_batch_norm_options;
 static inline samba_batch_norm_options samba_batch_norm_defaults(void)
 {
-    samba_batch_norm_options options = {false, {NULL, 0}, 0.1, {NULL, 0}, 1e-5, NULL, NULL};
+    samba_batch_norm_options options = {false, {NULL, 0, 0}, 0.1, {NULL, 0, 0}, 1e-5, NULL, NULL};
     return options;
 }
 /* torch.nn.functional.batch_norm: input (N, C, ...) of rank 2 or more; the others (C). running_mean and running_var, of which both or none

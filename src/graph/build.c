@@ -38,7 +38,7 @@ samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype)
 {
     samba_attrs attrs = no_attrs();
     attrs.constant.dtype = dtype;
-    attrs.constant.value = value;
+    attrs.constant.value = samba_dtype_hold(dtype, value);
     return samba_emit(g, SAMBA_OP_constant, 0, NULL, &attrs);
 }
 

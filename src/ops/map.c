@@ -60,6 +60,12 @@ samba_status samba_infer_predicate(samba_infer *infer)
     return samba_infer_set_like(infer, 0);
 }
 
+samba_status samba_infer_integer(samba_infer *infer)
+{
+    SAMBA_TRY(samba_infer_need_integer(infer, 0));
+    return samba_infer_set_like(infer, 0);
+}
+
 samba_status samba_infer_cast(samba_infer *infer)
 {
     return samba_infer_set(infer, infer->attrs->cast.dtype, infer->inputs[0]->rank, infer->inputs[0]->shape);
@@ -68,7 +74,8 @@ samba_status samba_infer_cast(samba_infer *infer)
 samba_status samba_infer_binary(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
-    if (infer->op == SAMBA_OP_sub || infer->op == SAMBA_OP_pow) /* add is "or" of bools, mul "and" */
+    if (infer->op != SAMBA_OP_add && infer->op != SAMBA_OP_mul && infer->op != SAMBA_OP_maximum && infer->op != SAMBA_OP_minimum)
+        /* add and maximum are "or" of bools, mul and minimum "and" */
         SAMBA_TRY(refuse_bool(infer));
     return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
 }
@@ -77,6 +84,13 @@ samba_status samba_infer_binary_floating(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
+    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+}
+
+samba_status samba_infer_binary_integer(samba_infer *infer)
+{
+    SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
+    SAMBA_TRY(samba_infer_need_integer(infer, 0));
     return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
 }
 
@@ -161,8 +175,8 @@ samba_status samba_vjp_log1p(samba_vjp *vjp)
 
 samba_status samba_vjp_expm1(samba_vjp *vjp)
 {
-    samba_ref g = gradient_of(vjp), y = output_of(vjp);
-    samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit_scalar(vjp->graph, SAMBA_OP_add, y, 1)));
+    samba_ref g = gradient_of(vjp), x = input_of(vjp, 0); /* not y + 1, which has lost its digits where y is near -1 */
+    samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit1(vjp->graph, SAMBA_OP_exp, x)));
     return SAMBA_OK;
 }
 
@@ -334,6 +348,51 @@ samba_status samba_vjp_maximum(samba_vjp *vjp)
 samba_status samba_vjp_minimum(samba_vjp *vjp)
 {
     extremum_of_two(vjp, (const samba_op[2]){SAMBA_OP_gt, SAMBA_OP_lt});
+    return SAMBA_OK;
+}
+
+/* A bound that wins has the gradient; at the border the value has it, as in PyTorch's clamp. */
+static void bounded(samba_vjp *vjp, samba_op beyond)
+{
+    samba_ref zero = zero_like(vjp, vjp->gradient), out = samba_emit2(vjp->graph, beyond, vjp->inputs[0], vjp->inputs[1]);
+    if (vjp->needed[0])
+        samba_vjp_deliver(vjp, 0, where(vjp, out, zero, vjp->gradient));
+    if (vjp->needed[1])
+        samba_vjp_deliver(vjp, 1, where(vjp, out, vjp->gradient, zero));
+}
+
+samba_status samba_vjp_clamp_min(samba_vjp *vjp)
+{
+    bounded(vjp, SAMBA_OP_lt);
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_clamp_max(samba_vjp *vjp)
+{
+    bounded(vjp, SAMBA_OP_gt);
+    return SAMBA_OK;
+}
+
+/* a - b q, where q is the rounded quotient, which stands still. */
+static void rest(samba_vjp *vjp, samba_op quotient)
+{
+    if (vjp->needed[0])
+        samba_vjp_deliver(vjp, 0, vjp->gradient);
+    if (vjp->needed[1]) {
+        samba_ref g = gradient_of(vjp), a = input_of(vjp, 0), b = input_of(vjp, 1);
+        samba_vjp_deliver(vjp, 1, neg(vjp, mul(vjp, g, samba_emit2(vjp->graph, quotient, a, b))));
+    }
+}
+
+samba_status samba_vjp_remainder(samba_vjp *vjp)
+{
+    rest(vjp, SAMBA_OP_floor_divide);
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_fmod(samba_vjp *vjp)
+{
+    rest(vjp, SAMBA_OP_trunc_divide);
     return SAMBA_OK;
 }
 

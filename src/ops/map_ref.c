@@ -73,15 +73,19 @@ samba_status samba_ref_reciprocal(const samba_reference *reference) { return una
 static double sigmoid_real(double a) { return 1 / (1 + exp(-a)); }
 samba_status samba_ref_sigmoid(const samba_reference *reference) { return unary(reference, sigmoid_real, NULL); }
 
-static double relu_real(double a) { return a <= 0 ? 0 : a; } /* keeps NaN */
+static double relu_real(double a) { return a < 0 ? 0 : a; } /* keeps NaN and -0 */
 static int64_t relu_int(int64_t a) { return a < 0 ? 0 : a; }
 samba_status samba_ref_relu(const samba_reference *reference) { return unary(reference, relu_real, relu_int); }
 
 static int64_t whole_int(int64_t a) { return a; }
 samba_status samba_ref_floor(const samba_reference *reference) { return unary(reference, floor, whole_int); }
+samba_status samba_ref_ceil(const samba_reference *reference) { return unary(reference, ceil, whole_int); }
+samba_status samba_ref_trunc(const samba_reference *reference) { return unary(reference, trunc, whole_int); }
 samba_status samba_ref_round(const samba_reference *reference) { return unary(reference, nearbyint, whole_int); }
 
 static int64_t not_int(int64_t a) { return a == 0; }
+static int64_t bits_not(int64_t a) { return ~a; }
+samba_status samba_ref_bitwise_not(const samba_reference *reference) { return unary(reference, NULL, bits_not); }
 samba_status samba_ref_logical_not(const samba_reference *reference) { return unary(reference, NULL, not_int); }
 
 /* Truncation, wrapping, rounding and "is not 0" are those of the stores. */
@@ -113,6 +117,62 @@ samba_status samba_ref_mul(const samba_reference *reference) { return binary(ref
 
 static double div_real(double a, double b) { return a / b; }
 samba_status samba_ref_div(const samba_reference *reference) { return binary(reference, div_real, NULL); }
+
+/* Quotients rounded down or towards 0, and what is left of a. PyTorch raises an error where an integer is divided by 0; a compiled graph
+ * gives 0, as NumPy does, both as quotient and as rest. The greatest negative integer by -1 wraps to itself, and leaves 0. */
+static int64_t trunc_divide_int(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? neg_int(a) : a / b; }
+static int64_t fmod_int(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+static int64_t remainder_int(int64_t a, int64_t b)
+{
+    int64_t left = fmod_int(a, b);
+    return left != 0 && (left < 0) != (b < 0) ? left + b : left;
+}
+static int64_t floor_divide_int(int64_t a, int64_t b)
+{
+    int64_t left = fmod_int(a, b);
+    return trunc_divide_int(a, b) - (left != 0 && (left < 0) != (b < 0));
+}
+
+static double remainder_real(double a, double b)
+{
+    double left = fmod(a, b);
+    return left != 0 && (left < 0) != (b < 0) ? left + b : left;
+}
+/* Python's: from the exact rest, since a / b may have been rounded up to the next integer. */
+static double floor_divide_real(double a, double b)
+{
+    if (b == 0)
+        return a / b;
+    double left = fmod(a, b), quotient = (a - left) / b;
+    if (left != 0 && (left < 0) != (b < 0))
+        quotient -= 1;
+    if (quotient == 0)
+        return copysign(0, a / b);
+    double below = floor(quotient);
+    return quotient - below > 0.5 ? below + 1 : below;
+}
+static double trunc_divide_real(double a, double b) { return trunc(a / b); }
+static double trunc_divide_float(double a, double b) { return truncf((float)(a / b)); } /* of the rounded quotient, as PyTorch */
+samba_status samba_ref_floor_divide(const samba_reference *reference) { return binary(reference, floor_divide_real, floor_divide_int); }
+samba_status samba_ref_trunc_divide(const samba_reference *reference) 
+{
+    return binary(reference, reference->output->dtype == SAMBA_FLOAT64 ? trunc_divide_real : trunc_divide_float, trunc_divide_int);
+}
+samba_status samba_ref_remainder(const samba_reference *reference) { return binary(reference, remainder_real, remainder_int); }
+samba_status samba_ref_fmod(const samba_reference *reference) { return binary(reference, fmod, fmod_int); }
+
+static int64_t and_int(int64_t a, int64_t b) { return a & b; }
+static int64_t or_int(int64_t a, int64_t b) { return a | b; }
+static int64_t xor_int(int64_t a, int64_t b) { return a ^ b; }
+samba_status samba_ref_bitwise_and(const samba_reference *reference) { return binary(reference, NULL, and_int); }
+samba_status samba_ref_bitwise_or(const samba_reference *reference) { return binary(reference, NULL, or_int); }
+samba_status samba_ref_bitwise_xor(const samba_reference *reference) { return binary(reference, NULL, xor_int); }
+
+/* Shifts by less than 0, or by the width and more, shift everything out: 0, or the sign on the right, as in PyTorch. */
+static int64_t left_int(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : wrap((uint64_t)a << b); }
+static int64_t right_int(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+samba_status samba_ref_left_shift(const samba_reference *reference) { return binary(reference, NULL, left_int); }
+samba_status samba_ref_right_shift(const samba_reference *reference) { return binary(reference, NULL, right_int); }
 
 /* A negative power of an integer is the truncated quotient: of 1 and -1 again 1 or -1, of all others 0 (of 0 too, as in PyTorch).
  */

@@ -110,6 +110,13 @@ int64_t samba_double_to_int64(double value)
     return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : 0;
 }
 
+double samba_dtype_hold(samba_dtype dtype, double value)
+{
+    return dtype == SAMBA_BFLOAT16  ? samba_bfloat16_to_float(samba_float_to_bfloat16((float)value))
+           : dtype == SAMBA_FLOAT16 ? samba_float16_to_float(samba_float_to_float16((float)value))
+                                    : value;
+}
+
 double samba_load_double(samba_dtype dtype, const void *element)
 {
     switch (dtype) {

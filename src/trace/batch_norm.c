@@ -148,7 +148,7 @@ samba_value samba_functional_instance_norm(samba_value input, samba_value runnin
     if (!need_several(&n, "channel of an image"))
         return samba_trace_none(n.graph);
     const samba_batch_norm_options *o = &n.options;
-    samba_value zero = samba_constant(n.graph, 0, SAMBA_FLOAT64, 0, NULL), result = {n.graph, SAMBA_NONE}, mean, variance;
+    samba_value zero = samba_constant(n.graph, 0, SAMBA_FLOAT64, 0, NULL), result = samba_trace_none(n.graph), mean, variance;
     if (o->trains.graph || !o->training)
         result = samba_trace_value(n.graph, emit_batch_norm(&n, zero));
     if (o->trains.graph || o->training) {

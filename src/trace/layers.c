@@ -35,7 +35,7 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
     samba_initializer initializer = uniform_within((double)in_features);
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features},
                                          o->weight ? *o->weight : initializer);
-    samba_value bias = {NULL, 0};
+    samba_value bias = {0};
     if (!o->no_bias)
         bias = samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer);
     samba_value result = samba_functional_linear(input, weight, bias);
@@ -78,7 +78,7 @@ samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channe
     samba_initializer initializer = uniform_within((double)(channels / groups) * (double)kernel[0] * (double)kernel[1]);
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 4,
                                          (int64_t[]){out_channels, channels / groups, kernel[0], kernel[1]}, initializer);
-    samba_value bias = {NULL, 0};
+    samba_value bias = {0};
     if (!o->no_bias)
         bias = samba_parameter(graph, "bias", x.dtype, 1, &out_channels, initializer);
     samba_value y = samba_functional_conv2d(input, weight, bias, options);

@@ -45,7 +45,7 @@ static bool begin(parameters *p, const char *what, samba_value input, const char
     double bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
     samba_initializer initializer = {SAMBA_INIT_UNIFORM, -bound, bound};
     p->weight = samba_parameter(g, "weight", (samba_dtype)x.dtype, space + 2, shape, initializer);
-    p->bias = no_bias ? (samba_value){NULL, 0} : samba_parameter(g, "bias", (samba_dtype)x.dtype, 1, &out_channels, initializer);
+    p->bias = no_bias ? (samba_value){NULL, 0, 0} : samba_parameter(g, "bias", (samba_dtype)x.dtype, 1, &out_channels, initializer);
     return g->status == SAMBA_OK;
 }
 

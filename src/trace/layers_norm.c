@@ -33,7 +33,7 @@ samba_value samba_layer_norm_with(samba_value input, const char *name, const sam
     if (!count)
         return samba_trace_none(graph);
     const int64_t *shape = x.shape + x.rank - count;
-    samba_value weight = {NULL, 0}, bias = {NULL, 0};
+    samba_value weight = {0}, bias = {0};
     if (!o->no_affine)
         weight = samba_parameter(graph, "weight", x.dtype, count, shape, ones);
     if (!o->no_affine && !o->no_bias)
@@ -56,7 +56,7 @@ samba_value samba_rms_norm(samba_value input, const char *name, const samba_norm
     if (!count)
         return samba_trace_none(graph);
     const int64_t *shape = x.shape + x.rank - count;
-    samba_value weight = {NULL, 0};
+    samba_value weight = {0};
     if (!o->no_affine)
         weight = samba_parameter(graph, "weight", x.dtype, count, shape, ones);
     samba_value y = samba_functional_rms_norm(input, count, shape, weight, o->eps != 0 ? o->eps : -1);
@@ -86,7 +86,7 @@ samba_value samba_group_norm(samba_value input, const char *name, int64_t num_gr
     samba_node x = samba_trace_node(input);
     if (!need_channels(graph, "group_norm", &x, 2, SAMBA_MAX_RANK))
         return samba_trace_none(graph);
-    samba_value weight = {NULL, 0}, bias = {NULL, 0};
+    samba_value weight = {0}, bias = {0};
     if (!o->no_affine) {
         weight = samba_parameter(graph, "weight", x.dtype, 1, &x.shape[1], ones);
         bias = samba_parameter(graph, "bias", x.dtype, 1, &x.shape[1], zeros);
@@ -103,7 +103,7 @@ static samba_value normalize(samba_graph *graph, const samba_node *x, samba_valu
     const int64_t *channels = &x->shape[1];
     samba_dtype dtype = (samba_dtype)x->dtype;
     samba_batch_norm_options options = samba_batch_norm_defaults();
-    samba_value weight = {NULL, 0}, bias = {NULL, 0}, mean = {NULL, 0}, variance = {NULL, 0}, next_mean, next_var, tracked = {NULL, 0}, count = {NULL, 0};
+    samba_value weight = {0}, bias = {0}, mean = {0}, variance = {0}, next_mean, next_var, tracked = {0}, count = {0};
     if (affine) {
         weight = samba_parameter(graph, "weight", dtype, 1, channels, ones);
         bias = samba_parameter(graph, "bias", dtype, 1, channels, zeros);

@@ -180,7 +180,7 @@ static samba_value logits_of(samba_value input, int dim)
 {
     const samba_node *node = samba_node_at(input.graph, input.index);
     bool is = node->op == SAMBA_OP_log_softmax && node->attrs->axis.dim == dim;
-    return is ? samba_trace_value(input.graph, node->inputs[0]) : (samba_value){NULL, 0};
+    return is ? samba_trace_value(input.graph, node->inputs[0]) : (samba_value){NULL, 0, 0};
 }
 
 samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cross_entropy_options *options)

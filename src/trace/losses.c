@@ -3,6 +3,7 @@
  * Losses of each element of an input and a target, and what all losses share. */
 #include "trace/losses.h"
 
+#include <sambaflow/activation.h>
 #include <sambaflow/elementwise.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>

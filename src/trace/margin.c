@@ -3,6 +3,7 @@
  * Losses that want a margin: between a value and its label, between pairs, between classes. */
 #include "trace/losses.h"
 
+#include <sambaflow/activation.h>
 #include <sambaflow/elementwise.h>
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>

@@ -4,6 +4,7 @@
  * plane whose columns are the pooled planes' places. First ones win ties in both, so it is the first of the three dims that wins. */
 #include "trace/trace.h"
 
+#include <sambaflow/activation.h>
 #include <sambaflow/elementwise.h>
 #include <sambaflow/pool.h>
 #include <sambaflow/reduce.h>

@@ -270,7 +270,7 @@ static bool take_state(net *n, int k, samba_value value, bool batched)
     n->states[k] = SAMBA_NONE;
     if (!value.graph)
         return true;
-    if (!samba_trace_enter(n->what, 2, (samba_value[]){{n->graph, 0}, value}, &graph))
+    if (!samba_trace_enter(n->what, 2, (samba_value[]){{n->graph, 0, 0}, value}, &graph))
         return false;
     int64_t shape[3] = {n->o.num_layers * (n->o.bidirectional ? 2 : 1), n->batch, k ? n->hidden : n->width};
     samba_node node = samba_trace_node(value);
@@ -361,8 +361,8 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
         samba_graph_stick(n.graph, SAMBA_ERROR_MEMORY);
     samba_ref result = SAMBA_NONE;
     int64_t size = x.shape[x.rank - 1];
-    if (w && take_weights(&n, count, values, size, w) && take_state(&n, 0, state ? state[0] : (samba_value){NULL, 0}, batched) &&
-        take_state(&n, 1, state && k == LSTM ? state[1] : (samba_value){NULL, 0}, batched)) {
+    if (w && take_weights(&n, count, values, size, w) && take_state(&n, 0, state ? state[0] : (samba_value){NULL, 0, 0}, batched) &&
+        take_state(&n, 1, state && k == LSTM ? state[1] : (samba_value){NULL, 0, 0}, batched)) {
         samba_ref steps = time == 1 ? samba_emit_transpose(n.graph, input.index, 0, 1) : input.index;
         result = layers(&n, w, samba_emit_reshape(n.graph, steps, 2, (int64_t[]){n.steps * n.batch, size}));
         for (int i = 0; state && i < facts[k].states && n.graph->status == SAMBA_OK; i++) {
@@ -403,7 +403,7 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
     if (!check_options(&n, n.hidden) || !take_weights(&n, n.o.no_bias ? 2 : 4, given, size, &w))
         return samba_trace_none(n.graph);
     for (int i = 0; i < 2; i++) {
-        samba_value own = state && i < facts[k].states ? state[i] : (samba_value){NULL, 0};
+        samba_value own = state && i < facts[k].states ? state[i] : (samba_value){NULL, 0, 0};
         if (own.graph == n.graph && own.index < (samba_ref)n.graph->node_count) { /* without the dim of layers */
             samba_node node = samba_trace_node(own);
             if (!samba_shape_equal(node.rank, node.shape, x.rank, x.rank == 2 ? shape + 1 : shape + 2))
@@ -515,7 +515,7 @@ static samba_value cell_by_name(kind k, samba_value input, const char *name, int
     if (inputs < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (N, input_size) of an input_size of 1 or more", &x);
     samba_dtype dtype = (samba_dtype)x.dtype;
-    samba_value w[4] = {{NULL, 0}};
+    samba_value w[4] = {{NULL, 0, 0}};
     w[0] = named(g, "weight_ih", -1, false, dtype, gates, inputs, hidden);
     w[1] = named(g, "weight_hh", -1, false, dtype, gates, hidden, hidden);
     if (!o.no_bias) {

@@ -186,7 +186,7 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
     samba_attrs attrs = no_attrs();
     attrs.constant.dtype = dtype;
     attrs.constant.shape = make_dims(rank, shape);
-    attrs.constant.value = value;
+    attrs.constant.value = samba_dtype_hold(dtype, value);
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 

@@ -11,7 +11,7 @@
 /* True when all values are of one graph without an error; the graph then is *graph. Otherwise the error stands in it, and the
  * result of the function is samba_trace_value(*graph, SAMBA_NONE). */
 bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph);
-static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) { return (samba_value){graph, ref}; }
+static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) { return (samba_value){graph, ref, 0}; }
 /* What a function returns when something is wrong. */
 static inline samba_value samba_trace_none(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
 /* Enters with as many of at most 8 values as are there: a zeroed one was left out, but the first may not be. */

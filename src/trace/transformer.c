@@ -60,7 +60,7 @@ static samba_value inverted(samba_value mask) { return samba_trace_value(mask.gr
 /* Both masks as scaled_dot_product_attention takes one: bool where both are, true where a key may be seen. */
 static samba_value joined_mask(const samba_multi_head_options *o, int64_t batch, int64_t heads, int64_t queries, int64_t keys, samba_dtype dtype)
 {
-    samba_value mask = o->attn_mask, padding = o->key_padding_mask, none = {NULL, 0};
+    samba_value mask = o->attn_mask, padding = o->key_padding_mask, none = {NULL, 0, 0};
     if (mask.graph && samba_value_rank(mask) == 3)
         mask = samba_reshape(mask, 4, (int64_t[]){batch, heads, queries, keys});
     if (padding.graph)
@@ -131,7 +131,7 @@ samba_value samba_multi_head_attention(samba_value query, samba_value key, samba
         return samba_trace_none(g);
     samba_dtype dtype = (samba_dtype)q.dtype;
     bool packed = k.shape[rank - 1] == width && v.shape[rank - 1] == width;
-    samba_value w[3], b[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}}, part[3], weight = {NULL, 0}, bias = {NULL, 0};
+    samba_value w[3], b[3] = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}}, part[3], weight = {NULL, 0, 0}, bias = {NULL, 0, 0};
     static const char *const names[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
     if (packed)
         weight = projection(g, "in_proj_weight", dtype, 3 * width, width);
@@ -266,7 +266,7 @@ static samba_value stack(const char *what, samba_value x, samba_value memory, co
 
 samba_value samba_transformer_encoder(samba_value src, const char *name, int64_t num_layers, int64_t num_heads, const samba_transformer_options *options)
 {
-    return stack("transformer_encoder", src, (samba_value){NULL, 0}, name, num_layers, num_heads, options);
+    return stack("transformer_encoder", src, (samba_value){NULL, 0, 0}, name, num_layers, num_heads, options);
 }
 
 samba_value samba_transformer_decoder(samba_value tgt, samba_value memory, const char *name, int64_t num_layers, int64_t num_heads,

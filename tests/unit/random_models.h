@@ -312,7 +312,7 @@ static inline void volumes(random_case *t)
         int64_t least = back ? 2 * b.padding[i] : o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
         size[i] = (least < 1 ? 1 : least) + below(t, i == 2 && chance(t, 20) ? 40 : 8);
     }
-    samba_value x = leaf(t, 5, (int64_t[]){images, groups * in, size[0], size[1], size[2]}), none = {NULL, 0};
+    samba_value x = leaf(t, 5, (int64_t[]){images, groups * in, size[0], size[1], size[2]}), none = {NULL, 0, 0};
     if (back)
         finish(t, samba_functional_conv_transpose3d(x, leaf(t, 5, (int64_t[]){groups * in, out, kernel[0], kernel[1], kernel[2]}),
                                                     chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &b));
@@ -435,7 +435,7 @@ static inline void rows(random_case *t) /* softmax, norms and losses over rows, 
     case 2: x = norm(t, x); break;
     case 3: x = samba_mul(norm(t, samba_add(x, broadcast_leaf(t, x))), samba_softmax(x, 1)); break;
     default: {
-        samba_cross_entropy_options o = {chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3), {NULL, 0}};
+        samba_cross_entropy_options o = {chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3), {NULL, 0, 0}};
         x = samba_cross_entropy_with(x, indices(t, 1, &n, c), &o);
         if (o.reduction == SAMBA_NO_REDUCTION)
             x = samba_mul(x, x);

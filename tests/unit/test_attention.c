@@ -398,7 +398,7 @@ static void lse_alone(void **state)
     memset(&attrs, 0, sizeof attrs);
     attrs.attention = (samba_attrs_attention){.causal = 1, .scale = 0.4};
     samba_ref lse = samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x.index, x.index, x.index}, &attrs);
-    samba_output(g, "lse", (samba_value){g, lse});
+    samba_output(g, "lse", (samba_value){g, lse, 0});
     samba_compile_options o = samba_compile_defaults();
     o.graph = g;
     o.name = "lse";

@@ -64,7 +64,7 @@ static void model(samba_graph *g, const void *options)
         logits = samba_add(logits, samba_parameter(g, "offsets", samba_value_dtype(logits), 2, SHAPE(h->batch, h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}));
     if (h->kind == 4) /* (N, C, d) */
         logits = samba_permute(logits, (const int[]){0, 2, 1});
-    samba_cross_entropy_options o = {h->ignore, h->label_smoothing, h->reduction, {NULL, 0}};
+    samba_cross_entropy_options o = {h->ignore, h->label_smoothing, h->reduction, {NULL, 0, 0}};
     samba_value loss = samba_cross_entropy_with(logits, label, &o);
     if (h->reduction == SAMBA_NO_REDUCTION)
         loss = samba_sum(samba_mul(loss, loss), 0, NULL, false);

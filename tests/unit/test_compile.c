@@ -185,7 +185,7 @@ static void conv_transposed(samba_graph *g, const void *o)
     samba_conv_transpose2d_options options = {{2, 3}, {1, 0}, {1, 2}, {1, 1}, 2, false};
     samba_value y = samba_functional_conv_transpose2d(samba_relu(samba_conv2d(in(g, "x"), "c", 4, SHAPE(1, 1), NULL)), w, b, &options);
     samba_output(g, "y", y);
-    y = samba_functional_conv_transpose2d(y, param(g, "v", SAMBA_FLOAT32, 4, SHAPE(6, 2, 1, 1)), (samba_value){NULL, 0}, NULL);
+    y = samba_functional_conv_transpose2d(y, param(g, "v", SAMBA_FLOAT32, 4, SHAPE(6, 2, 1, 1)), (samba_value){0}, NULL);
     lose(g, samba_mul(y, y));
 }
 static void pools(samba_graph *g, const void *o)
@@ -244,7 +244,7 @@ static void losses(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(7)));
-    samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM, {NULL, 0}}, none = {-100, 0.3, SAMBA_NO_REDUCTION, {NULL, 0}};
+    samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM, {NULL, 0, 0}}, none = {-100, 0.3, SAMBA_NO_REDUCTION, {NULL, 0, 0}};
     samba_value many = samba_permute(x, DIMS(0, 2, 1)); /* (N, C, d) with C = 7 */
     samba_value a = samba_cross_entropy_with(many, in(g, "label"), &sum), b = samba_cross_entropy_with(many, in(g, "label"), &none);
     samba_output(g, "rows", b);

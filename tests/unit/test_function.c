@@ -264,14 +264,14 @@ static samba_value product(samba_value x, samba_value y) { return samba_matmul(s
 static samba_value activations(samba_value x, samba_value y) { return samba_mul(samba_gelu(x), samba_sigmoid(samba_exp(y))); }
 static samba_value normed(samba_value x, samba_value y)
 {
-    return samba_functional_layer_norm(x, 1, SHAPE(4), samba_sum(y, 1, (const int[]){0}, false), (samba_value){NULL, 0}, 1e-5);
+    return samba_functional_layer_norm(x, 1, SHAPE(4), samba_sum(y, 1, (const int[]){0}, false), (samba_value){0}, 1e-5);
 }
 static samba_value distribution(samba_value x, samba_value y) { return samba_add(samba_softmax(x, -1), samba_log_softmax(y, 0)); }
 static samba_value attended(samba_value x, samba_value y) { return samba_scaled_dot_product_attention(x, y, samba_mul(x, y), NULL); }
 static samba_value images(samba_value x, samba_value y)
 {
     samba_value image = samba_reshape(x, 4, SHAPE(1, 1, 4, 4)), kernel = samba_reshape(y, 4, SHAPE(4, 1, 2, 2));
-    return samba_max_pool2d(samba_functional_conv2d(image, kernel, (samba_value){NULL, 0}, NULL), (const int64_t[]){2, 2}, NULL);
+    return samba_max_pool2d(samba_functional_conv2d(image, kernel, (samba_value){0}, NULL), (const int64_t[]){2, 2}, NULL);
 }
 static samba_value shapes(samba_value x, samba_value y)
 {

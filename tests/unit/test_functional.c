@@ -16,7 +16,7 @@
 #include <sambaflow/layers.h>
 
 static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
-static const samba_value none = {NULL, 0};
+static const samba_value none = {0};
 
 static samba_graph *graph_with_input(samba_dtype dtype, int rank, const int64_t *shape)
 {

@@ -211,7 +211,7 @@ static void test_refusals(void **state)
         need(samba_graph_add_input(g, flat));
         need(samba_graph_add_input(g, one));
         need(samba_graph_add_input(g, whole));
-        samba_value f = samba_input(g, "flat"), x = samba_input(g, "one"), n = samba_input(g, "whole"), none = {NULL, 0};
+        samba_value f = samba_input(g, "flat"), x = samba_input(g, "one"), n = samba_input(g, "whole"), none = {0};
         samba_batch_norm_options trains = samba_batch_norm_defaults();
         trains.training = true;
         const char *part = "";

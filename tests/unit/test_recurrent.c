@@ -281,7 +281,7 @@ static void refused_weights(void **state)
     for (int i = 0; i < SAMBA_COUNT(parts); i++) {
         samba_graph *g;
         need(samba_graph_new(context, "wrong", &g));
-        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)), step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)), none = {NULL, 0};
+        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)), step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)), none = {NULL, 0, 0};
         samba_value w = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 3)), u = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 2)), b = samba_constant(g, 1, SAMBA_FLOAT32, 1, SHAPE(8));
         samba_value wide = samba_constant(g, 1, SAMBA_FLOAT64, 1, SHAPE(8)), last[2] = {x, none};
         switch (i) {

@@ -85,6 +85,23 @@ static double approximate(int op, double x, double y)
     case SAMBA_TILE_tanh: return tanh(x);
     case SAMBA_TILE_sigmoid: return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
     case SAMBA_TILE_erf: return erf(x);
+    case SAMBA_TILE_exp2: return exp2(x);
+    case SAMBA_TILE_log2: return log2(x);
+    case SAMBA_TILE_log10: return log10(x);
+    case SAMBA_TILE_tan: return tan(x);
+    case SAMBA_TILE_asin: return asin(x);
+    case SAMBA_TILE_acos: return acos(x);
+    case SAMBA_TILE_atan: return atan(x);
+    case SAMBA_TILE_sinh: return sinh(x);
+    case SAMBA_TILE_cosh: return cosh(x);
+    case SAMBA_TILE_asinh: return asinh(x);
+    case SAMBA_TILE_acosh: return acosh(x);
+    case SAMBA_TILE_atanh: return atanh(x);
+    case SAMBA_TILE_erfc: return erfc(x);
+    case SAMBA_TILE_atan2: return atan2(x, y);
+    case SAMBA_TILE_hypot: return hypot(x, y);
+    case SAMBA_TILE_silu: return x * (x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)));
+    case SAMBA_TILE_mish: return x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
     case SAMBA_TILE_pow: return pow(x, y);
     default: return 0;
     }
@@ -94,10 +111,13 @@ static double approximate(int op, double x, double y)
 static bool gelu_of(int op, double x, double y, double *exact)
 {
     double bent = M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x), t = tanh(bent), cdf = 0.5 * erfc(-x * M_SQRT1_2);
+    double s = 1 / (1 + exp(-x)), m = tanh(fmax(x, 0) + log1p(exp(-fabs(x))));
     switch (op) {
     case SAMBA_TILE_gelu: *exact = x * cdf; return true;
     case SAMBA_TILE_gelu_grad: *exact = y * (cdf + x * exp(-0.5 * x * x) * (M_2_SQRTPI * M_SQRT1_2 / 2)); return true;
     case SAMBA_TILE_gelu_tanh: *exact = 0.5 * x * (1 + t); return true;
+    case SAMBA_TILE_silu_grad: *exact = y * (s + x * s * (1 - s)); return true;
+    case SAMBA_TILE_mish_grad: *exact = y * (m + x * s * (1 - m * m)); return true;
     case SAMBA_TILE_gelu_tanh_grad:
         *exact = y * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * M_2_SQRTPI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x));
         return true;
@@ -109,7 +129,10 @@ static bool is_approximate(int op, int class_)
 {
     static const samba_tile ops[] = {SAMBA_TILE_exp,     SAMBA_TILE_log, SAMBA_TILE_tanh,
                                      SAMBA_TILE_sigmoid, SAMBA_TILE_erf, SAMBA_TILE_pow,
-                                     SAMBA_TILE_log1p,   SAMBA_TILE_expm1, SAMBA_TILE_sin, SAMBA_TILE_cos};
+                                     SAMBA_TILE_log1p,   SAMBA_TILE_expm1, SAMBA_TILE_sin, SAMBA_TILE_cos,
+                                     SAMBA_TILE_exp2, SAMBA_TILE_log2, SAMBA_TILE_log10, SAMBA_TILE_tan, SAMBA_TILE_asin, SAMBA_TILE_acos,
+                                     SAMBA_TILE_atan, SAMBA_TILE_sinh, SAMBA_TILE_cosh, SAMBA_TILE_asinh, SAMBA_TILE_acosh, SAMBA_TILE_atanh, SAMBA_TILE_erfc,
+                                     SAMBA_TILE_atan2, SAMBA_TILE_hypot, SAMBA_TILE_silu, SAMBA_TILE_mish};
     bool found = false;
     for (int i = 0; i < SAMBA_COUNT(ops); i++)
         found |= op == (int)ops[i];
@@ -127,12 +150,32 @@ static int64_t power(int64_t x, int64_t y)
     return (int64_t)result;
 }
 
+static double remainder_of(double x, double y)
+{
+    double rest = fmod(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+/* Python's: the rest is exact, the quotient of what it leaves may be a digit off. */
+static double floor_quotient(double x, double y)
+{
+    double rest = fmod(x, y), quotient = (x - rest) / y - (rest != 0 && (rest < 0) != (y < 0));
+    return y == 0 ? x / y : isnan(quotient) ? NAN : quotient - floor(quotient) > 0.5 ? floor(quotient) + 1 : floor(quotient);
+}
+
 #define FLOAT_OPS(type, root, absolute, below, nearest)                                                                                      \
     switch (op) {                                                                                                            \
     case SAMBA_TILE_neg: return -x;                                                                                          \
     case SAMBA_TILE_abs: return absolute(x);                                                                                 \
     case SAMBA_TILE_sign: return (type)(x > 0 ? 1 : x < 0 ? -1 : 0);                                                         \
     case SAMBA_TILE_floor: return below(x);                                                                                  \
+    case SAMBA_TILE_ceil: return -below(-x);                                                                                 \
+    case SAMBA_TILE_trunc: return x < 0 ? -below(-x) : below(x);                                                             \
+    case SAMBA_TILE_copysign: return signbit(y) ? -absolute(x) : absolute(x);                                                \
+    case SAMBA_TILE_fmod: return (type)fmod(x, y);                                                                           \
+    case SAMBA_TILE_remainder: return (type)remainder_of(x, y);                                                              \
+    case SAMBA_TILE_floor_divide: return (type)floor_quotient(x, y);                                                         \
+    case SAMBA_TILE_trunc_divide: return (type)trunc((type)(x / y));                                                         \
     case SAMBA_TILE_round: return nearest(x);                                                                                \
     case SAMBA_TILE_sqrt: return root(x);                                                                                    \
     case SAMBA_TILE_rsqrt: return 1 / root(x);                                                                               \
@@ -164,7 +207,17 @@ static int64_t exact_i64(int op, int64_t x, int64_t y)
     case SAMBA_TILE_neg: return (int64_t)-u;
     case SAMBA_TILE_abs: return x < 0 ? (int64_t)-u : x;
     case SAMBA_TILE_sign: return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case SAMBA_TILE_floor: case SAMBA_TILE_round: return x;
+    case SAMBA_TILE_floor: case SAMBA_TILE_round: case SAMBA_TILE_ceil: case SAMBA_TILE_trunc: return x;
+    case SAMBA_TILE_bitwise_not: return -1 - x;
+    case SAMBA_TILE_bitwise_and: return (int64_t)(u & v);
+    case SAMBA_TILE_bitwise_or: return (int64_t)(u | v);
+    case SAMBA_TILE_bitwise_xor: return (int64_t)(u ^ v);
+    case SAMBA_TILE_left_shift: return y < 0 || y > 63 ? 0 : (int64_t)(u << v);
+    case SAMBA_TILE_right_shift: return y < 0 || y > 63 ? -(x < 0) : x < 0 ? (int64_t)~(~u >> v) : (int64_t)(u >> v);
+    case SAMBA_TILE_trunc_divide: return y == 0 ? 0 : y == -1 ? (int64_t)-u : x / y;
+    case SAMBA_TILE_fmod: return y == 0 || y == -1 ? 0 : x % y;
+    case SAMBA_TILE_remainder: return y == 0 || y == -1 ? 0 : (int64_t)((uint64_t)(x % y) + (x % y != 0 && (x % y < 0) != (y < 0) ? v : 0));
+    case SAMBA_TILE_floor_divide: return y == 0 ? 0 : y == -1 ? (int64_t)-u : x / y - (x % y != 0 && (x < 0) != (y < 0));
     case SAMBA_TILE_relu: return x < 0 ? 0 : x;
     case SAMBA_TILE_logical_not: return x == 0;
     case SAMBA_TILE_add: return (int64_t)(u + v);

@@ -222,6 +222,22 @@ static void promotion(void **state)
         {samba_ge(f16, scalar64), SAMBA_BOOL},
         {samba_where(yes, bf16, i64), SAMBA_BFLOAT16},
         {samba_add_scalar(bf16, 0.5), SAMBA_BFLOAT16},
+        {samba_add(i64, samba_integer(g, 2)), SAMBA_INT64}, /* numbers promote as Python's */
+        {samba_mul(samba_integer(g, INT64_MAX), u8), SAMBA_UINT8},
+        {samba_add(yes, samba_integer(g, 2)), SAMBA_INT64},
+        {samba_mul(samba_number(g, 0.1), f16), SAMBA_FLOAT16},
+        {samba_floor_divide(samba_number(g, 7), i32), SAMBA_FLOAT32},
+        {samba_add(scalar64, samba_number(g, 1)), SAMBA_FLOAT64},
+        {samba_sub(i64, samba_as_number(scalar64, SAMBA_FLOAT64)), SAMBA_FLOAT64},
+        {samba_clamp(i64, samba_integer(g, 0), (samba_value){0}), SAMBA_INT64},
+        {samba_bitwise_and(yes, u8), SAMBA_UINT8},
+        {samba_left_shift(u8, i32), SAMBA_INT32},
+        {samba_logical_xor(f32, i64), SAMBA_BOOL},
+        {samba_isclose(i64, i64, 0, 0, true), SAMBA_BOOL},
+        {samba_acosh(i64), SAMBA_FLOAT32},
+        {samba_atan2(bf16, i64), SAMBA_BFLOAT16},
+        {samba_tanhshrink(bf16), SAMBA_BFLOAT16},
+        {samba_lerp(f16, f16, samba_number(g, 0.3)), SAMBA_FLOAT16},
         {samba_add_scalar(i64, 1), SAMBA_FLOAT32},
         {samba_mul_scalar(yes, 2), SAMBA_FLOAT32},
         {samba_pow_scalar(i64, 2), SAMBA_FLOAT32},
@@ -463,7 +479,7 @@ static void wrong_call(samba_graph *g, samba_graph *other, int which)
     switch (which) {
     case 0: samba_add(x, elsewhere); break;
     case 1: samba_add(nothing, x); break;
-    case 2: samba_exp((samba_value){g, 999}); break;
+    case 2: samba_exp((samba_value){g, 999, 0}); break;
     case 3: samba_input(g, "float32(2, 2)"); break;
     case 4: samba_input(g, NULL); break;
     case 5: samba_linear(x, NULL, 3); break;

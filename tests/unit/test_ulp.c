@@ -52,6 +52,8 @@ static double logical_not(double x) { return x == 0; }
 static double not_zero(double x) { return x != 0; }
 static double to_bfloat16(double x) { return samba_bfloat16_to_float(samba_float_to_bfloat16((float)x)); }
 static double to_float16(double x) { return samba_float16_to_float(samba_float_to_float16((float)x)); }
+static double silu(double x) { return x == -INFINITY ? NAN : x * sigmoid(x); }
+static double mish(double x) { return x == -INFINITY ? NAN : x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))); }
 static double gelu(double x) { return x * 0.5 * erfc(-x * M_SQRT1_2); }
 static double gelu_tanh(double x)
 {
@@ -83,6 +85,23 @@ static const function functions[] = {
     {"not_zero", SAMBA_TILE_not_zero, not_zero, 0, false, false},
     {"round_bfloat16", SAMBA_TILE_round_bfloat16, to_bfloat16, 0, true, false},
     {"round_float16", SAMBA_TILE_round_float16, to_float16, 0, true, false},
+    {"exp2", SAMBA_TILE_exp2, exp2, 4, true, false},
+    {"log2", SAMBA_TILE_log2, log2, 4, true, false},
+    {"log10", SAMBA_TILE_log10, log10, 4, true, false},
+    {"tan", SAMBA_TILE_tan, tan, 4, false, false},
+    {"asin", SAMBA_TILE_asin, asin, 4, true, false},
+    {"acos", SAMBA_TILE_acos, acos, 4, false, false},
+    {"atan", SAMBA_TILE_atan, atan, 4, true, false},
+    {"sinh", SAMBA_TILE_sinh, sinh, 4, true, false},
+    {"cosh", SAMBA_TILE_cosh, cosh, 4, false, false},
+    {"asinh", SAMBA_TILE_asinh, asinh, 4, true, false},
+    {"acosh", SAMBA_TILE_acosh, acosh, 4, true, false},
+    {"atanh", SAMBA_TILE_atanh, atanh, 4, true, false},
+    {"erfc", SAMBA_TILE_erfc, erfc, 4, false, false},
+    {"silu", SAMBA_TILE_silu, silu, 4, false, false},
+    {"mish", SAMBA_TILE_mish, mish, 4, false, false},
+    {"ceil", SAMBA_TILE_ceil, ceil, 0, true, false},
+    {"trunc", SAMBA_TILE_trunc, trunc, 0, true, false},
     {"gelu", SAMBA_TILE_gelu, gelu, INFINITY, false, true},
     {"gelu_tanh", SAMBA_TILE_gelu_tanh, gelu_tanh, INFINITY, false, true},
 };

@@ -67,7 +67,7 @@ _MOVES = frozenset(
 
 def _in_place(name):
     return (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ifloordiv__", "__imod__", "__ipow__",
-                                                                           "__iand__", "__ior__", "__ixor__")
+                                                                           "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__")
 
 
 _library = {}  # torch function or ATen operator -> (its rule, whether its numbers are inputs)
@@ -133,18 +133,13 @@ class _Recorder(Tracer):
             return type(x)([self.stand_in(part, f"{name}.{i}") for i, part in enumerate(x)])
         return x
 
-    def number(self, number, like):
+    def number(self, number, like=None):
         if not isinstance(number, _Number):
-            return super().number(number, like)
+            return super().number(number)
         if number.name not in self._numbers:
             self.numbers.append(number.name)
             self._numbers[number.name] = self.declare(number.name, torch.float64 if number.kind is float else torch.int64, ())
-        dtype = like.dtype
-        if number.kind is float and not dtype.is_floating_point:
-            dtype = _default_dtype()
-        elif dtype is torch.bool:
-            dtype = torch.int64
-        return lib.samba_cast(self._numbers[number.name], dtype_number(dtype))
+        return lib.samba_as_number(self._numbers[number.name], dtype_number(_default_dtype() if number.kind is float else torch.int64))
 
     def is_buffer(self, x):
         raise _Refused  # an operation in place: aten has it

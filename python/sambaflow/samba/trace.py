@@ -115,19 +115,17 @@ class Tracer:
         constant = Tensor._over(None, dtype_name(x.dtype), shape, None, kept.data_ptr(), kept, self.context)
         return lib.samba_constant_tensor(self.graph, constant.c)
 
-    def number(self, number, like):
-        """A Python number beside a tensor, with the dtype that torch.result_type gives it."""
-        rank = bool if isinstance(number, bool) else int if isinstance(number, int) else float
-        dtype = like.dtype
-        if rank is float and not dtype.is_floating_point:
-            dtype = torch.get_default_dtype()
-        elif rank is int and dtype is torch.bool:
-            dtype = torch.int64
-        return lib.samba_constant(self.graph, float(number), dtype_number(dtype), 0, ffi.NULL)
+    def number(self, number, like=None):
+        """A Python number beside tensors: the library promotes it as torch does."""
+        if isinstance(number, int) and not isinstance(number, bool):
+            return lib.samba_integer(self.graph, number)
+        dtype = torch.bool if isinstance(number, bool) else torch.get_default_dtype()
+        held = lib.samba_constant(self.graph, float(number), dtype_number(torch.bool if isinstance(number, bool) else torch.float64), 0, ffi.NULL)
+        return lib.samba_as_number(held, dtype_number(dtype))
 
-    def operand(self, x, like):
-        """A tensor's value, or a number's beside `like`."""
-        return self.value(x) if isinstance(x, torch.Tensor) else self.number(x, like)
+    def operand(self, x, like=None):
+        """A tensor's value, or a number's."""
+        return self.value(x) if isinstance(x, torch.Tensor) else self.number(x)
 
     def is_buffer(self, x):
         """A buffer of the model that checkpoints have."""

@@ -92,6 +92,8 @@ def in_place(t, input, result, inplace):
     if input.shape != result.shape:
         raise UnsupportedError(f"an operation in place that makes {tuple(result.shape)} of {tuple(input.shape)}{t.where()}")
     value = t.value(result)
+    if not torch.can_cast(result.dtype, input.dtype):
+        raise TypeError(f"a result of {result.dtype} cannot be written in place into a tensor of {input.dtype}: cast the tensor first")
     if result.dtype != input.dtype:
         value = lib.samba_cast(value, lib.samba_value_dtype(t.value(input)))
     write(t, input, value)

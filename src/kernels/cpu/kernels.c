@@ -6,6 +6,7 @@
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/vector_math.h"
+#include <float.h>
 
 static inline int64_t wrap_add(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
 static inline int64_t wrap_sub(int64_t x, int64_t y) { return (int64_t)((uint64_t)x - (uint64_t)y); }
@@ -22,11 +23,21 @@ static inline int64_t integer_power(int64_t x, int64_t y)
     return result;
 }
 
-static inline double vector_sigmoid64(double x)
+/* Division by 0 gives 0, quotient and rest (ops/map_ref.c). */
+static inline int64_t integer_quotient(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? wrap_sub(0, x) : x / y; }
+static inline int64_t integer_rest(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
+static inline int64_t integer_remainder(int64_t x, int64_t y)
 {
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1.0) / (1.0 + e);
+    int64_t rest = integer_rest(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
+static inline int64_t integer_floor_divide(int64_t x, int64_t y)
+{
+    int64_t rest = integer_rest(x, y);
+    return integer_quotient(x, y) - (rest != 0 && (rest < 0) != (y < 0));
+}
+static inline int64_t shifted_left(int64_t x, int64_t y) { return y < 0 || y > 63 ? 0 : (int64_t)((uint64_t)x << (y & 63)); }
+static inline int64_t shifted_right(int64_t x, int64_t y) { return x >> (y < 0 || y > 63 ? 63 : y); }
 
 /* What int64 cannot hold, and NaN, become 0. */
 static inline int64_t truncate_f32(float x) { return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : 0; }
@@ -124,6 +135,12 @@ UNARY(cos, f64, double, double, cos(x))
 UNARY(floor, f32, float, float, floorf(x))
 UNARY(floor, f64, double, double, floor(x))
 UNARY(floor, i64, int64_t, int64_t, x)
+UNARY(ceil, f32, float, float, ceilf(x))
+UNARY(ceil, f64, double, double, ceil(x))
+UNARY(ceil, i64, int64_t, int64_t, x)
+UNARY(trunc, f32, float, float, truncf(x))
+UNARY(trunc, f64, double, double, trunc(x))
+UNARY(trunc, i64, int64_t, int64_t, x)
 UNARY(round, f32, float, float, nearbyintf(x))
 UNARY(round, f64, double, double, nearbyint(x))
 UNARY(round, i64, int64_t, int64_t, x)
@@ -134,11 +151,11 @@ UNARY(sigmoid, f64, double, double, vector_sigmoid64(x))
 UNARY(erf, f32, float, float, vector_erf(x))
 UNARY(erf, f64, double, double, erf(x))
 UNARY(gelu, f32, float, float, vector_gelu(x))
-UNARY(gelu, f64, double, double, x * (0.5 * (1.0 + erf(x * M_SQRT1_2))))
+UNARY(gelu, f64, double, double, x * (0.5 * erfc(-x * M_SQRT1_2)))
 BINARY(gelu_grad, f32, float, float, y *vector_gelu_slope(x))
 BINARY(gelu_grad, f64, double, double, y *vector_gelu_slope64(x))
 UNARY(gelu_tanh, f32, float, float, vector_gelu_tanh(x))
-UNARY(gelu_tanh, f64, double, double, 0.5 * x * (1.0 + tanh(vector_bent64(x))))
+UNARY(gelu_tanh, f64, double, double, x *vector_sigmoid64(2.0 * vector_bent64(x)))
 BINARY(gelu_tanh_grad, f32, float, float, y *vector_gelu_tanh_slope(x))
 BINARY(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
 /* What value and slope share is computed once. gelu and its slope would give other bits: other products would be contracted. */
@@ -152,6 +169,95 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
     }
 }
 
+/* Functions that models seldom meet: double's, whose result is rounded once. They are right to half a unit and more, and as monotone as
+ * they should be. */
+#define BY_DOUBLE(name)                                                                                                      \
+    UNARY(name, f32, float, float, name((double)x))                                                                          \
+    UNARY(name, f64, double, double, name(x))
+BY_DOUBLE(exp2)
+BY_DOUBLE(log2)
+BY_DOUBLE(log10)
+BY_DOUBLE(tan)
+BY_DOUBLE(asin)
+BY_DOUBLE(acos)
+BY_DOUBLE(atan)
+BY_DOUBLE(sinh)
+BY_DOUBLE(cosh)
+BY_DOUBLE(asinh)
+BY_DOUBLE(acosh)
+BY_DOUBLE(atanh)
+BY_DOUBLE(erfc)
+BINARY(atan2, f32, float, float, atan2((double)x, (double)y))
+BINARY(atan2, f64, double, double, atan2(x, y))
+BINARY(hypot, f32, float, float, vector_hypot(x, y))
+BINARY(hypot, f64, double, double, hypot(x, y))
+BINARY(copysign, f32, float, float, copysignf(x, y))
+BINARY(copysign, f64, double, double, copysign(x, y))
+
+UNARY(silu, f32, float, float, vector_silu(x))
+UNARY(silu, f64, double, double, x *vector_sigmoid64(x))
+BINARY(silu_grad, f32, float, float, y *vector_silu_slope(x))
+BINARY(silu_grad, f64, double, double, y *vector_silu_slope64(x))
+UNARY(mish, f32, float, float, vector_mish(x))
+UNARY(mish, f64, double, double, vector_mish64(x))
+BINARY(mish_grad, f32, float, float, y *vector_mish_slope(x))
+BINARY(mish_grad, f64, double, double, y *vector_mish_slope64(x))
+
+/* What is left of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and what is
+ * not finite, send the tile to the C library. */
+static inline bool has_plain_rest(float x, float y) { return fabsf(y) <= FLT_MAX && fabsf(x) < fabsf(y) * 0x1p27f; }
+static inline double plain_quotient(double x, double y) { return trunc(x / y); }
+static inline double plain_rest(double x, double y) { return copysign(x - plain_quotient(x, y) * y, x); }
+static inline double remainder_of(double rest, double y) { return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest; }
+static inline double floor_quotient(double x, double y, double rest, double quotient)
+{
+    quotient -= rest != 0 && (rest < 0) != (y < 0) ? 1 : 0;
+    return quotient == 0 ? copysign(0, x / y) : quotient;
+}
+static inline double any_floor_quotient(double x, double y)
+{
+    double rest = fmod(x, y), quotient = floor_quotient(x, y, rest, (x - rest) / y), below = floor(quotient);
+    return y == 0 ? x / y : quotient == 0 ? quotient : below + (quotient - below > 0.5 ? 1 : 0);
+}
+
+#define OF_REST(name, plain, any)                                                                                            \
+    HEAD(name##_f32)                                                                                                         \
+    {                                                                                                                        \
+        float *d = d_;                                                                                                       \
+        const float *a = a_, *b = b_;                                                                                        \
+        int others = 0;                                                                                                      \
+        (void)c_;                                                                                                            \
+        for (int64_t i = 0; i < n; i++)                                                                                      \
+            others |= !has_plain_rest(a[i], b[i]);                                                                           \
+        if (others) {                                                                                                        \
+            for (int64_t i = 0; i < n; i++) {                                                                                \
+                double x = a[i], y = b[i];                                                                                   \
+                d[i] = (float)(any);                                                                                         \
+            }                                                                                                                \
+            return;                                                                                                          \
+        }                                                                                                                    \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            double x = a[i], y = b[i], rest = plain_rest(x, y);                                                              \
+            d[i] = (float)(plain);                                                                                           \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    HEAD(name##_f64)                                                                                                         \
+    {                                                                                                                        \
+        double *d = d_;                                                                                                      \
+        const double *a = a_, *b = b_;                                                                                       \
+        (void)c_;                                                                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            double x = a[i], y = b[i];                                                                                       \
+            d[i] = any;                                                                                                      \
+        }                                                                                                                    \
+    }
+OF_REST(fmod, rest, fmod(x, y))
+OF_REST(remainder, remainder_of(rest, y), remainder_of(fmod(x, y), y))
+OF_REST(floor_divide, floor_quotient(x, y, rest, plain_quotient(x, y)), any_floor_quotient(x, y))
+BINARY(trunc_divide, f32, float, float, truncf(x / y))
+BINARY(trunc_divide, f64, double, double, trunc(x / y))
+
 BINARY(pow, f32, float, float, powf(x, y))
 BINARY(pow, f64, double, double, pow(x, y))
 UNARY(round_bfloat16, f32, float, float, float_of_bfloat16(bfloat16_of_float(x)))
@@ -163,6 +269,16 @@ BINARY(add, i64, int64_t, int64_t, wrap_add(x, y))
 BINARY(sub, i64, int64_t, int64_t, wrap_sub(x, y))
 BINARY(mul, i64, int64_t, int64_t, wrap_mul(x, y))
 BINARY(pow, i64, int64_t, int64_t, integer_power(x, y))
+BINARY(floor_divide, i64, int64_t, int64_t, integer_floor_divide(x, y))
+BINARY(trunc_divide, i64, int64_t, int64_t, integer_quotient(x, y))
+BINARY(remainder, i64, int64_t, int64_t, integer_remainder(x, y))
+BINARY(fmod, i64, int64_t, int64_t, integer_rest(x, y))
+UNARY(bitwise_not, i64, int64_t, int64_t, ~x)
+BINARY(bitwise_and, i64, int64_t, int64_t, x &y)
+BINARY(bitwise_or, i64, int64_t, int64_t, x | y)
+BINARY(bitwise_xor, i64, int64_t, int64_t, x ^ y)
+BINARY(left_shift, i64, int64_t, int64_t, shifted_left(x, y))
+BINARY(right_shift, i64, int64_t, int64_t, shifted_right(x, y))
 UNARY(wrap_int32, i64, int64_t, int64_t, (int32_t)x)
 UNARY(wrap_int16, i64, int64_t, int64_t, (int16_t)x)
 UNARY(wrap_int8, i64, int64_t, int64_t, (int8_t)x)
@@ -190,6 +306,11 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
             FLOATS(exp), FLOATS(log), FLOATS(sqrt), FLOATS(rsqrt), FLOATS(reciprocal), FLOATS(tanh), FLOATS(sigmoid), FLOATS(erf),
             FLOATS(log1p), FLOATS(expm1), FLOATS(sin), FLOATS(cos), ALL(floor), ALL(round),
             FLOATS(gelu), FLOATS(gelu_grad), FLOATS(gelu_tanh), FLOATS(gelu_tanh_grad),
+            ALL(ceil), ALL(trunc), FLOATS(exp2), FLOATS(log2), FLOATS(log10), FLOATS(tan), FLOATS(asin), FLOATS(acos), FLOATS(atan),
+            FLOATS(sinh), FLOATS(cosh), FLOATS(asinh), FLOATS(acosh), FLOATS(atanh), FLOATS(erfc), FLOATS(atan2), FLOATS(hypot),
+            FLOATS(copysign), FLOATS(silu), FLOATS(silu_grad), FLOATS(mish), FLOATS(mish_grad),
+            ALL(floor_divide), ALL(trunc_divide), ALL(remainder), ALL(fmod), I64_ONLY(bitwise_not), I64_ONLY(bitwise_and),
+            I64_ONLY(bitwise_or), I64_ONLY(bitwise_xor), I64_ONLY(left_shift), I64_ONLY(right_shift),
             ALL(add), ALL(sub), ALL(mul), FLOATS(div), ALL(pow), ALL(maximum), ALL(minimum),
             ALL(eq), ALL(ne), ALL(lt), ALL(le), ALL(gt), ALL(ge), ALL(where),
             I64_ONLY(wrap_int32), I64_ONLY(wrap_int16), I64_ONLY(wrap_int8), I64_ONLY(wrap_uint8),

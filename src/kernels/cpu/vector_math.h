@@ -31,6 +31,36 @@ extern double sin(double);
 #pragma omp declare simd notinbranch
 extern double cos(double);
 #pragma omp declare simd notinbranch
+extern double exp2(double);
+#pragma omp declare simd notinbranch
+extern double log2(double);
+#pragma omp declare simd notinbranch
+extern double log10(double);
+#pragma omp declare simd notinbranch
+extern double tan(double);
+#pragma omp declare simd notinbranch
+extern double asin(double);
+#pragma omp declare simd notinbranch
+extern double acos(double);
+#pragma omp declare simd notinbranch
+extern double atan(double);
+#pragma omp declare simd notinbranch
+extern double sinh(double);
+#pragma omp declare simd notinbranch
+extern double cosh(double);
+#pragma omp declare simd notinbranch
+extern double asinh(double);
+#pragma omp declare simd notinbranch
+extern double acosh(double);
+#pragma omp declare simd notinbranch
+extern double atanh(double);
+#pragma omp declare simd notinbranch
+extern double erfc(double);
+#pragma omp declare simd notinbranch
+extern double atan2(double, double);
+#pragma omp declare simd notinbranch
+extern double hypot(double, double);
+#pragma omp declare simd notinbranch
 extern float sinf(float);
 #pragma omp declare simd notinbranch
 extern float cosf(float);
@@ -159,6 +189,68 @@ static inline float vector_expm1_wide(float x)
     float near = x < -80.0f ? -80.0f : x > 80.0f ? 0.0f : x;
     float result = copysignf(vector_expm1(near), x);
     return x > 80.0f ? vector_exp(x) : result;
+}
+
+/* ---- sigmoid's and softplus's multiples (ops/activation.c) ---- */
+
+static inline double vector_sigmoid64(double x)
+{
+    double e = exp(-fabs(x));
+    return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+
+/* x sigmoid(x). Where exp(x) is subnormal x exp(x) may not be: 2^-64 comes last. */
+static inline float vector_silu(float x)
+{
+    float t = -fabsf(x), r;
+    t = t < -112.0f ? -112.0f : t;
+    uint32_t exponent;
+    float p = exp_reduced(t, 127.0f + 64.0f, &r, &exponent) + r + 1.0f, e = p * float_of(exponent);
+    float below = t * e / (1.0f + e * 0x1p-64f) * 0x1p-64f, above = x / (1.0f + e * 0x1p-64f);
+    return x >= 0.0f ? above : x == -INFINITY ? NAN : x != x ? x : below;
+}
+static inline float vector_silu_slope(float x)
+{
+    float s = vector_sigmoid(x);
+    return s * (1.0f + x * (1.0f - s));
+}
+static inline double vector_silu_slope64(double x)
+{
+    double s = vector_sigmoid64(x);
+    return s * (1.0 + x * (1.0 - s));
+}
+
+/* x tanh(log(1 + n)) with n = e^x: w = n (n + 2) and w / (w + 2), which is 1 where n stops to grow. */
+static inline float vector_mish(float x)
+{
+    float t = x > 30.0f ? 30.0f : x < -112.0f ? -112.0f : x, r;
+    uint32_t exponent;
+    float p = exp_reduced(t, 127.0f + 64.0f, &r, &exponent) + r + 1.0f, wide = p * float_of(exponent), n = wide * 0x1p-64f;
+    float w = n * (n + 2.0f), below = t * (wide * (n + 2.0f) / (w + 2.0f)) * 0x1p-64f, above = x * (w / (w + 2.0f));
+    return x >= 0.0f ? above : x == -INFINITY ? NAN : x != x ? x : below;
+}
+static inline float vector_mish_slope(float x)
+{
+    float n = vector_exp(x > 30.0f ? 30.0f : x), w = n * (n + 2.0f), over = 1.0f / (w + 2.0f);
+    return w * over + x * (n / (1.0f + n)) * (4.0f * (w + 1.0f) * over * over);
+}
+static inline double vector_mish64(double x)
+{
+    double n = exp(x > 40.0 ? 40.0 : x), w = n * (n + 2.0);
+    return x * (w / (w + 2.0));
+}
+static inline double vector_mish_slope64(double x)
+{
+    double n = exp(x > 40.0 ? 40.0 : x), w = n * (n + 2.0), over = 1.0 / (w + 2.0);
+    return w * over + x * (n / (1.0 + n)) * (4.0 * (w + 1.0) * over * over);
+}
+
+/* In double no square of a float leaves the range. An infinity wins over a NaN. */
+static inline float vector_hypot(float x, float y)
+{
+    double a = x, b = y;
+    float root = (float)sqrt(a * a + b * b);
+    return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : root;
 }
 
 /* ---- gelu (ops/activation.c has the formulas) ---- */

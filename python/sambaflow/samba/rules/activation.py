@@ -1,123 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions, by torch's formulas."""
+"""Activation functions."""
 import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
 from sambaflow.samba.rules.common import cast, in_place, rank, wrapped_dim
+from sambaflow.samba.rules.elementwise import write_back
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
 T = torch.Tensor
 
 
-def _activation(*functions):
-    """An elementwise function of its input and options, which may be done in place."""
+def _activation(call, *functions, **options):
+    """The library's function of a tensor and numbers, as torch's `functions` have them, with their defaults; torch may do it in place."""
+    names = tuple(options)
 
-    def register(f):
-        @rule(*functions)
-        def traced(t, input, *args, inplace=False, **options):
-            count = f.__code__.co_argcount - 2
-            inplace, args = (args[count], args[:count]) if len(args) > count else (inplace, args)
-            return in_place(t, input, f(t, input, *args, **options), inplace)
-
-        return f
-
-    return register
-
-
-def _least(x, number):
-    return torch.minimum(x, torch.full((), number, dtype=x.dtype))
+    @rule(*functions)
+    def traced(t, input, *args, inplace=False, **given):
+        if len(args) > len(names):  # the flag is the last of torch's arguments
+            inplace, args = args[len(names)], args[: len(names)]
+        unknown = set(given) - set(names[len(args) :])
+        if unknown:
+            raise TypeError(f"unexpected argument {sorted(unknown)[0]!r}")
+        numbers = {**options, **dict(zip(names, args)), **given}
+        return in_place(t, input, t.wrap(call(t.value(input), *numbers.values())), inplace)
 
 
-@rule(F.softplus, aten.softplus)
-def softplus(t, input, beta=1.0, threshold=20.0):
-    """Beyond the threshold torch takes the input itself, from which softplus then differs by less than a float can tell."""
-    if beta == 1:
-        return t.wrap(lib.samba_softplus(t.value(input)))
-    return t.wrap(lib.samba_softplus(t.value(input * beta))) / beta
+_activation(lib.samba_relu, torch.relu, T.relu, F.relu, aten.relu)
+_activation(lib.samba_relu6, F.relu6)
+_activation(lib.samba_silu, F.silu, aten.silu)
+_activation(lib.samba_mish, F.mish, aten.mish)
+_activation(lib.samba_selu, F.selu, torch.selu)
+_activation(lib.samba_hardswish, F.hardswish, aten.hardswish)
+_activation(lib.samba_hardsigmoid, F.hardsigmoid, aten.hardsigmoid)
+_activation(lib.samba_leaky_relu, F.leaky_relu, aten.leaky_relu, negative_slope=0.01)
+_activation(lib.samba_elu, F.elu, alpha=1.0)
+_activation(lib.samba_celu, F.celu, torch.celu, alpha=1.0)
+_activation(lib.samba_hardtanh, F.hardtanh, aten.hardtanh, min_val=-1.0, max_val=1.0)
+_activation(lib.samba_hardshrink, F.hardshrink, torch.hardshrink, T.hardshrink, aten.hardshrink, lambd=0.5)
+_activation(lib.samba_softshrink, F.softshrink, aten.softshrink, lambd=0.5)
+_activation(lib.samba_softplus_beta, F.softplus, aten.softplus, beta=1.0, threshold=20.0)
+_activation(lib.samba_log_sigmoid, F.logsigmoid)
+_activation(lib.samba_softsign, F.softsign)
+_activation(lib.samba_tanhshrink, F.tanhshrink)
 
 
-@rule(F.logsigmoid)
-def logsigmoid(t, input):
-    return -softplus(t, -input)
+@rule(F.threshold, torch.threshold, aten.threshold)
+def threshold(t, input, threshold, value, inplace=False):
+    return in_place(t, input, t.wrap(lib.samba_threshold(t.value(input), threshold, value)), inplace)
 
 
-@_activation(F.leaky_relu)
-def leaky_relu(t, input, negative_slope=0.01):
-    return torch.where(input > 0, input, input * negative_slope)
+@rule(F.gelu, aten.gelu)
+def gelu(t, input, approximate="none"):
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', given {approximate!r}")
+    return t.wrap((lib.samba_gelu_tanh if approximate == "tanh" else lib.samba_gelu)(t.value(input)))
 
 
-@rule(F.prelu, torch.prelu)
+@rule(F.prelu, torch.prelu, T.prelu)
 def prelu(t, input, weight):
-    if weight.numel() > 1:
-        weight = weight.reshape([-1] + [1] * (rank(input) - 2))
-    return torch.where(input > 0, input, input * weight)
-
-
-@_activation(F.elu)
-def elu(t, input, alpha=1.0):
-    return torch.where(input > 0, input, alpha * torch.expm1(_least(input, 0.0)))
-
-
-@_activation(F.celu)
-def celu(t, input, alpha=1.0):
-    return torch.where(input > 0, input, alpha * torch.expm1(_least(input, 0.0) / alpha))
-
-
-@_activation(F.selu)
-def selu(t, input):
-    return 1.0507009873554804934193349852946 * elu(t, input, 1.6732632423543772848170429916717)
-
-
-@_activation(F.hardtanh)
-def hardtanh(t, input, min_val=-1.0, max_val=1.0):
-    return torch.clamp(input, min_val, max_val)
-
-
-@_activation(F.relu6)
-def relu6(t, input):
-    return torch.clamp(input, 0.0, 6.0)
-
-
-@_activation(F.hardsigmoid)
-def hardsigmoid(t, input):
-    return torch.clamp(input + 3.0, 0.0, 6.0) / 6.0
-
-
-@_activation(F.hardswish)
-def hardswish(t, input):
-    return input * torch.clamp(input + 3.0, 0.0, 6.0) / 6.0
-
-
-@_activation(F.mish)
-def mish(t, input):
-    return input * torch.tanh(F.softplus(input))
-
-
-@_activation(F.threshold)
-def threshold(t, input, threshold, value):
-    return torch.where(input > threshold, input, value)
-
-
-@rule(F.softsign)
-def softsign(t, input):
-    return input / (1 + torch.abs(input))
-
-
-@rule(F.tanhshrink)
-def tanhshrink(t, input):
-    return input - torch.tanh(input)
-
-
-@rule(F.softshrink)
-def softshrink(t, input, lambd=0.5):
-    return torch.where(input > lambd, input - lambd, torch.where(input < -lambd, input + lambd, 0.0))
-
-
-@rule(F.hardshrink, torch.hardshrink)
-def hardshrink(t, input, lambd=0.5):
-    return torch.where(torch.abs(input) > lambd, input, 0.0)
+    return t.wrap(lib.samba_prelu(t.value(input), t.value(weight)))
 
 
 @rule(F.glu)
@@ -130,3 +73,6 @@ def glu(t, input, dim=-1):
 @rule(F.softmin)
 def softmin(t, input, dim=None, _stacklevel=3, dtype=None):
     return F.softmax(-cast(t, input, dtype), dim)
+
+
+write_back()

@@ -70,7 +70,6 @@ def binary(call, *functions):
 
     @rule(*functions)
     def traced(t, input, other):
-        like = input if isinstance(input, torch.Tensor) else other
-        return t.wrap(call(t.operand(input, like), t.operand(other, like)))
+        return t.wrap(call(t.operand(input), t.operand(other)))
 
     return traced

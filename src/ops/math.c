@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions of real numbers that the C library has and PyTorch too: logarithms and powers of other bases, circular and hyperbolic
+ * functions and their inverses, atan2, hypot, copysign. Their values are the C library's, their gradients PyTorch's formulas. What models
+ * meet more often (exp, log, tanh, erf ...) stands in map.c. */
+#include "ops/families.h"
+#include <math.h>
+
+/* ---- values ---- */
+
+static samba_status of_one(const samba_reference *reference, double (*f)(double))
+{
+    for (int64_t i = 0; i < reference->output->numel; i++)
+        samba_array_set_double(reference->output, i, f(samba_array_double(&reference->inputs[0], i)));
+    return SAMBA_OK;
+}
+
+static samba_status of_two(const samba_reference *reference, double (*f)(double, double))
+{
+    const samba_array *a = &reference->inputs[0], *b = &reference->inputs[1], *y = reference->output;
+    for (int64_t i = 0; i < y->numel; i++)
+        samba_array_set_double(y, i, f(samba_array_double(a, samba_broadcast_offset(a, y, i)), samba_array_double(b, samba_broadcast_offset(b, y, i))));
+    return SAMBA_OK;
+}
+
+samba_status samba_ref_exp2(const samba_reference *reference) { return of_one(reference, exp2); }
+samba_status samba_ref_log2(const samba_reference *reference) { return of_one(reference, log2); }
+samba_status samba_ref_log10(const samba_reference *reference) { return of_one(reference, log10); }
+samba_status samba_ref_tan(const samba_reference *reference) { return of_one(reference, tan); }
+samba_status samba_ref_asin(const samba_reference *reference) { return of_one(reference, asin); }
+samba_status samba_ref_acos(const samba_reference *reference) { return of_one(reference, acos); }
+samba_status samba_ref_atan(const samba_reference *reference) { return of_one(reference, atan); }
+samba_status samba_ref_sinh(const samba_reference *reference) { return of_one(reference, sinh); }
+samba_status samba_ref_cosh(const samba_reference *reference) { return of_one(reference, cosh); }
+samba_status samba_ref_asinh(const samba_reference *reference) { return of_one(reference, asinh); }
+samba_status samba_ref_acosh(const samba_reference *reference) { return of_one(reference, acosh); }
+samba_status samba_ref_atanh(const samba_reference *reference) { return of_one(reference, atanh); }
+samba_status samba_ref_erfc(const samba_reference *reference) { return of_one(reference, erfc); }
+samba_status samba_ref_atan2(const samba_reference *reference) { return of_two(reference, atan2); }
+samba_status samba_ref_hypot(const samba_reference *reference) { return of_two(reference, hypot); }
+samba_status samba_ref_copysign(const samba_reference *reference) { return of_two(reference, copysign); }
+
+/* ---- gradients ---- */
+
+static samba_ref mul(samba_vjp *vjp, samba_ref a, samba_ref b) { return samba_emit2(vjp->graph, SAMBA_OP_mul, a, b); }
+static samba_ref divide(samba_vjp *vjp, samba_ref a, samba_ref b) { return samba_emit2(vjp->graph, SAMBA_OP_div, a, b); }
+static samba_ref neg(samba_vjp *vjp, samba_ref a) { return samba_emit1(vjp->graph, SAMBA_OP_neg, a); }
+static samba_ref scale(samba_vjp *vjp, samba_ref a, double by) { return samba_emit_scalar(vjp->graph, SAMBA_OP_mul, a, by); }
+static samba_ref plus(samba_vjp *vjp, samba_ref a, double b) { return samba_emit_scalar(vjp->graph, SAMBA_OP_add, a, b); }
+static samba_ref input(samba_vjp *vjp, int i) { return samba_emit_lift(vjp->graph, vjp->inputs[i]); }
+
+/* `slope`, a value in the dtype formulas are computed in, times the result's gradient. */
+static samba_status along(samba_vjp *vjp, int i, samba_ref slope)
+{
+    samba_vjp_deliver(vjp, i, mul(vjp, samba_emit_lift(vjp->graph, vjp->gradient), slope));
+    return SAMBA_OK;
+}
+
+/* The result's gradient over `steepness`. */
+static samba_status against(samba_vjp *vjp, int i, samba_ref steepness)
+{
+    samba_vjp_deliver(vjp, i, divide(vjp, samba_emit_lift(vjp->graph, vjp->gradient), steepness));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_exp2(samba_vjp *vjp) { return along(vjp, 0, scale(vjp, samba_emit_lift(vjp->graph, vjp->output), M_LN2)); }
+samba_status samba_vjp_log2(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), M_LN2)); }
+samba_status samba_vjp_log10(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), 2.3025850929940456)); } /* as PyTorch */
+
+samba_status samba_vjp_tan(samba_vjp *vjp)
+{
+    samba_ref y = samba_emit_lift(vjp->graph, vjp->output);
+    return along(vjp, 0, plus(vjp, mul(vjp, y, y), 1));
+}
+
+/* 1 / sqrt(`sign` x^2 + `constant`), times `by` */
+static samba_status over_root(samba_vjp *vjp, double by, double sign, double constant)
+{
+    samba_ref x = input(vjp, 0), square = mul(vjp, x, x);
+    samba_ref root = samba_emit1(vjp->graph, SAMBA_OP_rsqrt, plus(vjp, sign < 0 ? neg(vjp, square) : square, constant));
+    return along(vjp, 0, by < 0 ? neg(vjp, root) : root);
+}
+
+samba_status samba_vjp_asin(samba_vjp *vjp) { return over_root(vjp, 1, -1, 1); }
+samba_status samba_vjp_acos(samba_vjp *vjp) { return over_root(vjp, -1, -1, 1); }
+samba_status samba_vjp_asinh(samba_vjp *vjp) { return over_root(vjp, 1, 1, 1); }
+samba_status samba_vjp_acosh(samba_vjp *vjp) { return over_root(vjp, 1, 1, -1); }
+
+samba_status samba_vjp_atan(samba_vjp *vjp)
+{
+    samba_ref x = input(vjp, 0);
+    return against(vjp, 0, plus(vjp, mul(vjp, x, x), 1));
+}
+
+samba_status samba_vjp_atanh(samba_vjp *vjp)
+{
+    samba_ref x = input(vjp, 0);
+    return against(vjp, 0, plus(vjp, neg(vjp, mul(vjp, x, x)), 1));
+}
+
+samba_status samba_vjp_sinh(samba_vjp *vjp) { return along(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_cosh, input(vjp, 0))); }
+samba_status samba_vjp_cosh(samba_vjp *vjp) { return along(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_sinh, input(vjp, 0))); }
+
+samba_status samba_vjp_erfc(samba_vjp *vjp)
+{
+    samba_ref x = input(vjp, 0), bell = samba_emit1(vjp->graph, SAMBA_OP_exp, neg(vjp, mul(vjp, x, x)));
+    return along(vjp, 0, scale(vjp, bell, -M_2_SQRTPI));
+}
+
+/* d atan2(a, b) = (b da - a db) / (a^2 + b^2) */
+samba_status samba_vjp_atan2(samba_vjp *vjp)
+{
+    samba_ref a = input(vjp, 0), b = input(vjp, 1);
+    samba_ref square = samba_emit2(vjp->graph, SAMBA_OP_add, mul(vjp, a, a), mul(vjp, b, b));
+    if (vjp->needed[0])
+        along(vjp, 0, divide(vjp, b, square));
+    if (vjp->needed[1])
+        along(vjp, 1, divide(vjp, neg(vjp, a), square));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_hypot(samba_vjp *vjp)
+{
+    samba_ref y = samba_emit_lift(vjp->graph, vjp->output);
+    for (int i = 0; i < 2; i++)
+        if (vjp->needed[i])
+            along(vjp, i, divide(vjp, input(vjp, i), y));
+    return SAMBA_OK;
+}
+
+/* The sign that a changed by; a 0 has none. */
+samba_status samba_vjp_copysign(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    if (!vjp->needed[0])
+        return SAMBA_OK;
+    samba_ref slope = mul(vjp, samba_emit1(graph, SAMBA_OP_sign, vjp->inputs[0]), samba_emit1(graph, SAMBA_OP_sign, vjp->output));
+    samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
+    return SAMBA_OK;
+}

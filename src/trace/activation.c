@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Activations. Those made of others are written so that the gradient autodiff finds is PyTorch's, at kinks too: a branch of `where` gives
+ * no gradient to the other one. NaN is neither greater nor less, and goes the way that keeps it. */
+#include "trace/promote.h"
+
+#include <sambaflow/activation.h>
+#include <math.h>
+
+static samba_value one(samba_op op, samba_value a)
+{
+    samba_graph *graph;
+    return samba_trace_value(graph, samba_trace_enter(samba_op_table[op].name, 1, &a, &graph) ? samba_emit1(graph, op, a.index) : SAMBA_NONE);
+}
+
+samba_value samba_relu(samba_value a) { return one(SAMBA_OP_relu, a); }
+samba_value samba_gelu(samba_value a) { return one(SAMBA_OP_gelu, a); }
+samba_value samba_gelu_tanh(samba_value a) { return one(SAMBA_OP_gelu_tanh, a); }
+samba_value samba_silu(samba_value a) { return one(SAMBA_OP_silu, a); }
+samba_value samba_mish(samba_value a) { return one(SAMBA_OP_mish, a); }
+samba_value samba_softplus(samba_value a) { return one(SAMBA_OP_softplus, a); }
+
+/* ---- positive values as they are ---- */
+
+samba_value samba_leaky_relu(samba_value a, double negative_slope)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("leaky_relu", a, &graph, &x))
+        return samba_trace_none(graph);
+    return samba_trace_result(graph, E3(where, EN(gt, x, 0), x, EN(mul, x, negative_slope)), samba_value_dtype(a));
+}
+
+samba_value samba_prelu(samba_value a, samba_value weight)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_enter("prelu", 2, (samba_value[]){a, weight}, &graph) || !samba_trace_floating("prelu", a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_node of = samba_trace_node(a), w = samba_trace_node(weight);
+    int64_t channels = of.rank > 1 ? of.shape[1] : 1, shape[SAMBA_MAX_RANK];
+    if (w.dtype != of.dtype || w.rank > 1 || (w.rank == 1 && w.shape[0] != 1 && w.shape[0] != channels))
+        return samba_trace_fail_shape(graph, "prelu", "a weight of the input's dtype with one number, or one for each index of dim 1", &of, &w);
+    samba_ref slope = samba_emit_lift(graph, weight.index);
+    for (int d = 0; d < of.rank; d++)
+        shape[d] = d == 1 && w.rank == 1 ? w.shape[0] : 1;
+    slope = samba_emit_reshape(graph, slope, of.rank, shape);
+    return samba_trace_result(graph, E3(where, EN(gt, x, 0), x, E2(mul, x, slope)), samba_value_dtype(a));
+}
+
+/* scale x, and scale alpha (exp(x / width) - 1) where x is not positive */
+static samba_value exponential(const char *what, samba_value a, double alpha, double scale, double width)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating(what, a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_ref below = EN(clamp_max, x, 0); /* so that exp is finite where it does not count */
+    if (width != 1)
+        below = EN(mul, below, 1 / width);
+    samba_ref curve = E1(expm1, below), line = scale == 1 ? x : EN(mul, x, scale);
+    if (alpha * scale != 1)
+        curve = EN(mul, curve, alpha * scale);
+    return samba_trace_result(graph, E3(where, EN(gt, x, 0), line, curve), samba_value_dtype(a));
+}
+
+samba_value samba_elu(samba_value a, double alpha) { return exponential("elu", a, alpha, 1, 1); }
+samba_value samba_selu(samba_value a) { return exponential("selu", a, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+
+samba_value samba_celu(samba_value a, double alpha)
+{
+    samba_graph *graph;
+    if (alpha == 0 && samba_trace_enter("celu", 1, &a, &graph))
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "celu", "alpha must not be 0"));
+    return exponential("celu", a, alpha, 1, alpha);
+}
+
+/* ---- between two bounds: at them the gradient is 0 ---- */
+
+samba_value samba_hardtanh(samba_value a, double min, double max)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("hardtanh", 1, &a, &graph))
+        return samba_trace_none(graph);
+    if (min > max)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "hardtanh", "min must not be greater than max, given %g and %g", min, max));
+    samba_dtype dtype = samba_value_dtype(a);
+    if (dtype == SAMBA_BOOL)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "hardtanh", "expected integers or floating-point, given bool; cast it first"));
+    samba_ref x = a.index, low = CONSTANT(samba_trace_held(min, dtype), x), high = CONSTANT(samba_trace_held(max, dtype), x);
+    return samba_trace_value(graph, E3(where, E2(le, x, low), low, E3(where, E2(ge, x, high), high, x)));
+}
+
+samba_value samba_relu6(samba_value a) { return samba_hardtanh(a, 0, 6); }
+
+samba_value samba_hardsigmoid(samba_value a)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("hardsigmoid", a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_ref line = EN(div, EN(add, x, 3), 6);
+    samba_ref y = E3(where, EN(le, x, -3), CONSTANT(0, x), E3(where, EN(ge, x, 3), CONSTANT(1, x), line));
+    return samba_trace_result(graph, y, samba_value_dtype(a));
+}
+
+/* x times hardsigmoid, of which -inf makes NaN. */
+samba_value samba_hardswish(samba_value a)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("hardswish", a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_ref inside = E3(where, EN(ge, E1(abs, x), 3), CONSTANT(0, x), x); /* an infinity would make its gradient NaN */
+    samba_ref bent = EN(div, E2(mul, inside, EN(add, inside, 3)), 6);
+    samba_ref y = E3(where, EN(le, x, -3), EN(mul, x, 0), E3(where, EN(ge, x, 3), x, bent));
+    return samba_trace_result(graph, y, samba_value_dtype(a));
+}
+
+samba_value samba_threshold(samba_value a, double threshold, double value)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("threshold", 1, &a, &graph))
+        return samba_trace_none(graph);
+    samba_dtype dtype = samba_value_dtype(a);
+    if (dtype == SAMBA_BOOL)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "threshold", "expected integers or floating-point, given bool; cast it first"));
+    samba_ref x = a.index, below = E2(le, x, CONSTANT(samba_trace_held(threshold, dtype), x));
+    return samba_trace_value(graph, E3(where, below, CONSTANT(samba_trace_held(value, dtype), x), x));
+}
+
+/* ---- smooth ones ---- */
+
+samba_value samba_softplus_beta(samba_value a, double beta, double threshold)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("softplus", a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_dtype dtype = samba_value_dtype(a);
+    if (beta == 1 && threshold == 20 && dtype != SAMBA_FLOAT64) /* what the threshold cuts off is less than a digit of a float */
+        return samba_softplus(a);
+    samba_ref scaled = beta == 1 ? x : EN(mul, x, beta), y = E1(softplus, scaled);
+    if (beta != 1)
+        y = EN(div, y, beta);
+    return samba_trace_result(graph, E3(where, EN(gt, scaled, threshold), x, y), dtype);
+}
+
+samba_value samba_log_sigmoid(samba_value a)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("log_sigmoid", a, &graph, &x))
+        return samba_trace_none(graph);
+    return samba_trace_result(graph, E1(neg, E1(softplus, E1(neg, x))), samba_value_dtype(a));
+}
+
+static samba_dtype floating(samba_value a) { return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_FLOAT32; }
+
+samba_value samba_softsign(samba_value a)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_as_floating("softsign", a, &graph, &x))
+        return samba_trace_none(graph);
+    return samba_trace_result(graph, E2(div, x, EN(add, E1(abs, x), 1)), floating(a));
+}
+
+/* Near 0 a and its tanh have most digits in common: double has them, and nearer still a series, x^3/3 - 2/15 x^5 + 17/315 x^7. */
+samba_value samba_tanhshrink(samba_value a)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("tanhshrink", 1, &a, &graph))
+        return samba_trace_none(graph);
+    samba_ref x = samba_emit_cast(graph, a.index, SAMBA_FLOAT64), far = E2(sub, x, E1(tanh, x));
+    if (samba_value_dtype(a) == SAMBA_FLOAT64)
+        return samba_trace_value(graph, far);
+    samba_ref close = EN(lt, E1(abs, x), 0.015625), small = E3(where, close, x, CONSTANT(0, x)), square = E2(mul, small, small);
+    samba_ref series = EN(add, E2(mul, square, EN(add, EN(mul, square, 17.0 / 315), -2.0 / 15)), 1.0 / 3);
+    return samba_trace_result(graph, E3(where, close, E2(mul, E2(mul, small, square), series), far), floating(a));
+}
+
+/* ---- nothing near 0 ---- */
+
+samba_value samba_hardshrink(samba_value a, double lambda)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("hardshrink", a, &graph, &x))
+        return samba_trace_none(graph);
+    samba_ref near = EN(le, E1(abs, x), samba_trace_held(lambda, samba_value_dtype(a)));
+    return samba_trace_result(graph, E3(where, near, CONSTANT(0, x), x), samba_value_dtype(a));
+}
+
+samba_value samba_softshrink(samba_value a, double lambda)
+{
+    samba_graph *graph;
+    samba_ref x;
+    if (!samba_trace_floating("softshrink", a, &graph, &x))
+        return samba_trace_none(graph);
+    if (!(lambda >= 0))
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda));
+    double held = samba_trace_held(lambda, samba_value_dtype(a));
+    samba_ref left = E3(where, EN(lt, x, -held), EN(add, x, held), EN(mul, x, 0)); /* 0, or a NaN as it is */
+    return samba_trace_result(graph, E3(where, EN(gt, x, held), EN(sub, x, held), left), samba_value_dtype(a));
+}
