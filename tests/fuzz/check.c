@@ -57,7 +57,7 @@ samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, sa
     SAMBA_TRY(status);
     const double root = 1 + sqrt(longest_sum(graph));
     for (int64_t s = 0; s < graph->sink_count; s++) {
-        double greatest = 0x1p-3; /* inputs are about 1: what is much smaller came of a difference, or of a function's tail */
+        double greatest = 0x1p-1; /* inputs are about 1: what is much smaller came of a difference, or of a function's tail */
         for (int64_t i = 0; i < values[s].numel; i++)
             greatest = isfinite(value_at(&values[s], i)) ? fmax(greatest, fabs(value_at(&values[s], i))) : greatest;
         if (samba_dtype_is_floating_point(values[s].dtype)) /* 4: few samples seldom move all one way, as a row's roundings may */

@@ -3,9 +3,10 @@
 
 The truth is torch's result in float64 of the same inputs, which are exact in float64. A result y in a dtype of unit eps may differ from it by
 
-    eps * |y| * (ulp + sqrt(terms))  +  8 * moved + moved of the whole tensor  +  ulp * the smallest subnormal
+    eps * |y| * (ulp + sqrt(terms))  +  (8 + sqrt(terms)) * moved + moved of the whole tensor  +  ulp * the smallest subnormal
 
-`ulp` is of the row: units in the last place of an elementwise kernel. sqrt(terms): the roundings of a sum of so many numbers of one sign. `moved` is
+`ulp` is of the row: units in the last place of an elementwise kernel. sqrt(terms): the roundings of a sum of so many numbers, whose partial sums are that
+much greater than a term. `moved` is
 how far the truth moves when each element of the inputs, of what torch's kernels compute on the way, and of the gradient that comes from behind, moves
 by up to eps of itself: root mean square of six random moves. That is the magnitude of the terms of a sum that cancels, times eps and the root of
 their number, without knowing what the operator sums. An elementwise value (terms = 1) has moved = 0: its kernel answers for the exact input.
@@ -76,7 +77,7 @@ def expected_around(truth, torchs, moves, dtype, ulp, terms):
     allowed = epsilon(dtype) * magnitude * (ulp + terms**0.5)
     if moves:
         square = sum((move - truth).nan_to_num(0, 0, 0).square() for move in moves) / len(moves)
-        allowed = allowed + 8 * square.sqrt() + square.mean().sqrt()
+        allowed = allowed + (8 + terms**0.5) * square.sqrt() + square.mean().sqrt()
         magnitude = torch.maximum(magnitude, square.sqrt() * (3**0.5 / epsilon(dtype)))  # noise of -eps to eps is sqrt(3) smaller on the average
     allowed = allowed.nan_to_num(0, 0, 0) * (2 if dtype is torch.float64 else 1)
     return Expected(truth, torchs, dtype, allowed + ulp * torch.finfo(dtype).smallest_normal * epsilon(dtype), magnitude)
