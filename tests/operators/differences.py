@@ -20,9 +20,10 @@ def _sums(values, counts, seeds):
     return found
 
 
-def check(whole, by_reference, seeds, found, generator, turned):
-    """`found`: gradients of whole.wanted. A message for each sample whose gradient is wrong, by the sample's number."""
-    directions = [torch.rand(whole.given[i].shape, generator=generator, dtype=torch.float64) * 2 - 1 for i in whole.wanted]
+def check(whole, by_reference, seeds, found, generators, turned):
+    """`found`: gradients of whole.wanted; `generators`: of random numbers, one a sample. A message for each sample whose gradient is wrong, by the sample's number."""
+    owners = [k for k, leaves in enumerate(whole.leaves) for _ in range(leaves)]
+    directions = [torch.rand(whole.given[i].shape, generator=generators[k], dtype=torch.float64) * 2 - 1 for i, k in zip(whole.wanted, owners)]
     values = {}
     for steps in (1, -1, 2, -2):
         given = list(whole.given)

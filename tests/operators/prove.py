@@ -141,6 +141,7 @@ class Proof:
         ready = []
         for number, sample in numbered:
             try:
+                self.generator.manual_seed(self.options.seed + number)  # a sample alone is what it is among others
                 ready.append((number, sample, *self.expect(sample)))
             except Exception as error:  # of torch: the row is wrong
                 self.fail(number, "torch", f"{type(error).__name__}: {first_line(error)}", sample)
@@ -186,7 +187,8 @@ class Proof:
     def differ(self, ready, whole, found, seeds):
         for mode in ("reference", "compiled"):
             gradients = [g for _, some in found[mode] for g in some]
-            wrong = differences.check(whole, mode == "reference", seeds, gradients, self.generator, modes._turned)
+            generators = [torch.Generator().manual_seed(self.options.seed + 1 + number) for number, *_ in ready]
+            wrong = differences.check(whole, mode == "reference", seeds, gradients, generators, modes._turned)
             self.differences += sum(count > 0 for count in whole.leaves)
             for k, what in wrong.items():
                 self.fail(ready[k][0], mode, what, ready[k][1])
