@@ -41,8 +41,6 @@ SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value wei
 SAMBA_API samba_value samba_functional_bilinear(samba_value input1, samba_value input2, samba_value weight, samba_value bias);
 
 SAMBA_API samba_value samba_trace(samba_value a); /* of a matrix: the sum of its diagonal */
-/* The elements whose index along dim2 is that along dim1 plus `offset`; they become the last dim. */
-SAMBA_API samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2);
 
 #ifdef __cplusplus
 }

@@ -275,7 +275,7 @@ samba_value samba_einsum(const char *text, int count, const samba_value *operand
     labelled values[MOST];
     equation e = {.dots = 0};
     if (count < 1 || !operands)
-        return (samba_value){NULL, SAMBA_NONE};
+        return samba_trace_none(NULL);
     if (!samba_trace_enter("einsum", count, operands, &e.graph))
         return samba_trace_none(e.graph);
     if (!text || count > MOST)

@@ -230,7 +230,7 @@ samba_value samba_multi_dot(int count, const samba_value *matrices)
     chain c = {.matrices = matrices};
     double sizes[LONGEST_CHAIN + 1];
     if (count < 1 || !matrices)
-        return (samba_value){NULL, SAMBA_NONE};
+        return samba_trace_none(NULL);
     if (!samba_trace_enter("multi_dot", count, matrices, &graph))
         return samba_trace_none(graph);
     if (count < 2 || count > LONGEST_CHAIN)
@@ -258,37 +258,7 @@ samba_value samba_multi_dot(int count, const samba_value *matrices)
     return multiplied(&c, 0, count - 1);
 }
 
-/* ---- diagonals ---- */
-
-/* The matrix as one dim, every (columns + 1)-th element of it. */
-samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2)
-{
-    samba_graph *graph;
-    int first, second, order[SAMBA_MAX_RANK], at = 0;
-    if (!samba_trace_enter("diagonal", 1, &a, &graph))
-        return samba_trace_none(graph);
-    samba_node node = samba_trace_node(a);
-    if (node.rank < 2)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "diagonal", "expected a value of 2 dims or more, given rank %d", node.rank));
-    if (!samba_trace_dim(graph, "diagonal", node.rank, dim1, &first) || !samba_trace_dim(graph, "diagonal", node.rank, dim2, &second))
-        return samba_trace_none(graph);
-    if (first == second)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "diagonal", "dim1 and dim2 must be two dims, given %d and %d", dim1, dim2));
-    int64_t shape[SAMBA_MAX_RANK], rows = node.shape[first], columns = node.shape[second];
-    for (int d = 0; d < node.rank; d++)
-        if (d != first && d != second) {
-            shape[at] = node.shape[d];
-            order[at++] = d;
-        }
-    order[at] = first;
-    order[at + 1] = second;
-    shape[at] = rows * columns;
-    int64_t skipped_rows = offset < 0 ? (offset < -rows ? rows : -offset) : 0, skipped_columns = offset > 0 ? (offset > columns ? columns : offset) : 0;
-    int64_t left = rows - skipped_rows < columns - skipped_columns ? rows - skipped_rows : columns - skipped_columns;
-    int64_t start = skipped_rows * columns + skipped_columns, stop = left > 0 ? start + (left - 1) * (columns + 1) + 1 : start;
-    samba_value flat = samba_reshape(samba_permute(a, order), at + 1, shape);
-    return samba_slice(flat, at, left > 0 ? start : 0, left > 0 ? stop : 0, columns + 1);
-}
+/* ---- trace ---- */
 
 samba_value samba_trace(samba_value a)
 {

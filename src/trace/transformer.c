@@ -85,7 +85,7 @@ static bool check_masks(samba_graph *g, const samba_multi_head_options *o, int64
         samba_value mask = i ? o->key_padding_mask : o->attn_mask;
         if (!mask.graph)
             continue;
-        if (!samba_trace_enter(attention_name, 2, (samba_value[]){{g, 0}, mask}, &same))
+        if (!samba_trace_enter(attention_name, 2, (samba_value[]){samba_trace_value(g, 0), mask}, &same))
             return false;
         samba_node node = samba_trace_node(mask);
         int64_t flat[3] = {batch * heads, queries, keys}, padded[2] = {batch, keys};

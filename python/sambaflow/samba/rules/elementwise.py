@@ -202,9 +202,6 @@ def detach(t, input):
     return t.wrap(lib.samba_detach(t.value(input)))
 
 
-# ---- composed of others ----
-
-
 # ---- in place ----
 
 _IN_PLACE = """abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and
