@@ -164,12 +164,14 @@ MODELS = {
     "mobilenetv2": of_images("MobileNetV2", 8, depth_multiplier=0.25, image_size=32, num_labels=3, classifier_dropout_prob=0.0),
 }  # fmt: skip
 KINKS = ("mobilenetv2", "resnet", "regnet")
+# The last activations are normalized over two values: at torch's lr a rounding error grows a hundredfold a step, in torch as in ours.
+SLOWLY = ("mobilenetv2",)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_family(tmp_path, name):
     model, inputs = MODELS[name]()
-    beside_torch(tmp_path, model, inputs, kinks=name in KINKS)
+    beside_torch(tmp_path, model, inputs, kinks=name in KINKS, lr=0.001 if name in SLOWLY else 0.01)
 
 
 def test_what_depends_on_values_is_refused(tmp_path):
