@@ -133,7 +133,7 @@ class _Recorder(Tracer):
             return type(x)([self.stand_in(part, f"{name}.{i}") for i, part in enumerate(x)])
         return x
 
-    def number(self, number, like=None):
+    def number(self, number):
         if not isinstance(number, _Number):
             return super().number(number)
         if number.name not in self._numbers:

@@ -109,13 +109,14 @@ class Tracer:
             raise UnsupportedError("a parameter of the model is no SambaTensor, or something was computed from it before it met one: convert the model "
                                    f"with samba.from_torch_model_(model){self.where()}")  # fmt: skip
         values = to_torch(x)
-        if values.numel() > 0 and bool((values == values.flatten()[0]).all()):
-            return lib.samba_constant(self.graph, float(values.flatten()[0]), dtype_number(x.dtype), len(shape), shape)
+        first = values.flatten()[0].item() if values.numel() > 0 else None
+        if first is not None and float(first) == first and bool((values == first).all()):  # a constant is a double, which not every int64 is
+            return lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape)
         kept = values.detach().contiguous()
         constant = Tensor._over(None, dtype_name(x.dtype), shape, None, kept.data_ptr(), kept, self.context)
         return lib.samba_constant_tensor(self.graph, constant.c)
 
-    def number(self, number, like=None):
+    def number(self, number):
         """A Python number beside tensors: the library promotes it as torch does."""
         if isinstance(number, int) and not isinstance(number, bool):
             return lib.samba_integer(self.graph, number)
@@ -123,7 +124,7 @@ class Tracer:
         held = lib.samba_constant(self.graph, float(number), dtype_number(torch.bool if isinstance(number, bool) else torch.float64), 0, ffi.NULL)
         return lib.samba_as_number(held, dtype_number(dtype))
 
-    def operand(self, x, like=None):
+    def operand(self, x):
         """A tensor's value, or a number's."""
         return self.value(x) if isinstance(x, torch.Tensor) else self.number(x)
 
