@@ -5,7 +5,7 @@
  * dropout, which is off unless asked for.
  *
  * Masks are those of PyTorch's modules, not of scaled_dot_product_attention: of a bool mask true hides a key; a floating-point one is added to the
- * scores. A query that may see no key gives 0 before the output projection, where PyTorch gives NaN. Weights of the attention are not returned. */
+ * scores. A query that may see no key gives 0 before the output projection; where weights are wanted it gives NaN, as PyTorch does. */
 #ifndef SAMBAFLOW_TRANSFORMER_H
 #define SAMBAFLOW_TRANSFORMER_H
 
@@ -17,15 +17,35 @@ extern "C" {
 
 typedef struct samba_multi_head_options {
     bool no_bias, batch_first;
-    bool is_causal;                   /* query i sees keys 0 .. i */
-    double dropout_p;                 /* of the attention's weights: hyperparameters "<name>.dropout.p" and "<name>.dropout.seed" */
-    samba_value attn_mask;            /* (Tq, Tk) or (N * num_heads, Tq, Tk); a zeroed value: none */
+    bool add_bias_kv;                 /* of the layer: parameters "bias_k" and "bias_v", one more key and its value */
+    bool add_zero_attn;               /* one more key of zeros and a value of zeros */
+    bool is_causal;                   /* query i sees keys 0 .. i, where those of add_bias_kv and add_zero_attn are the last */
+    double dropout_p;                 /* of the attention's weights: hyperparameters "<dropout>.p" and "<dropout>.seed" */
+    const char *dropout;              /* NULL: "dropout" */
+    samba_value attn_mask;            /* (Tq, Tk) or (N * num_heads, Tq, Tk), without the keys that are added; a zeroed value: none */
     samba_value key_padding_mask;     /* (N, Tk), or (Tk) without a batch; a zeroed value: none */
+    samba_value *weights;             /* receives the attention's weights behind softmax and dropout, the mean over the heads (N, Tq, Tk); NULL: not
+                                         wanted, which is much faster: no matrix of scores is made */
+    bool weights_of_heads;            /* average_attn_weights=False: (N, num_heads, Tq, Tk) */
 } samba_multi_head_options;
 /* MultiheadAttention of embed_dim = the query's last size, which num_heads divides. Parameters "in_proj_weight" (3 E, E), where key and value have E
- * features too, else "q_proj_weight", "k_proj_weight", "v_proj_weight"; "in_proj_bias", "out_proj.weight", "out_proj.bias". */
+ * features too, else "q_proj_weight", "k_proj_weight", "v_proj_weight"; "in_proj_bias", "bias_k", "bias_v" (1, 1, E), "out_proj.weight",
+ * "out_proj.bias". */
 SAMBA_API samba_value samba_multi_head_attention(samba_value query, samba_value key, samba_value value, const char *name, int64_t num_heads,
                                                  const samba_multi_head_options *options /* may be NULL */);
+
+typedef struct samba_multi_head_weights { /* of the query's dtype; a zeroed value: left out */
+    samba_value in_proj_weight;                              /* (3 E, E); or instead of it */
+    samba_value q_proj_weight, k_proj_weight, v_proj_weight; /* (E, E), (E, the key's features), (E, the value's features) */
+    samba_value in_proj_bias;                                /* (3 E) */
+    samba_value bias_k, bias_v;                              /* (1, 1, E), both or neither */
+    samba_value out_proj_weight, out_proj_bias;              /* (E, E) and (E) */
+} samba_multi_head_weights;
+/* torch.nn.functional.multi_head_attention_forward, without static_k and static_v. Of the options no_bias and add_bias_kv do not count: the weights
+ * say it. */
+SAMBA_API samba_value samba_functional_multi_head_attention(samba_value query, samba_value key, samba_value value, int64_t num_heads,
+                                                            const samba_multi_head_weights *weights,
+                                                            const samba_multi_head_options *options /* may be NULL */);
 
 typedef struct samba_transformer_options {
     int64_t dim_feedforward;          /* 0: 2048 */

@@ -38,6 +38,29 @@ def _attention(make):
         yield Sample(tuple(make.tensor(2, 5, 8, layout=layout) for _ in range(3)), terms=28)
 
 
+def _multi_head(*args, **options):
+    return [x for x in F.multi_head_attention_forward(*args, **options) if x is not None]
+
+
+def _heads(make):
+    """E, heads, biases, separate projections, one more key of either kind."""
+    for e, heads, biases, separate, added, zeros in [(4, 2, True, False, False, False), (6, 3, False, False, True, False), (4, 1, True, True, False, True), (6, 2, True, True, True, True)]:
+        kdim, vdim = (5, 3) if separate else (e, e)
+        weights = [None if separate else make.tensor(3 * e, e), make.tensor(3 * e) if biases else None, *([make.tensor(1, 1, e), make.tensor(1, 1, e)] if added else [None, None])]
+        out = make.tensor(e, e), make.tensor(e) if biases else None
+        own = dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), (make.tensor(e, size) for size in (e, kdim, vdim)))) if separate else {}
+        for batch in ((), (2,)):
+            q = make.tensor(3, *batch, e)
+            k, v = (make.tensor(4, *batch, kdim), make.tensor(4, *batch, vdim)) if separate else [make.tensor(4, *batch, e)] * 2
+            hides = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1)
+            padded = torch.arange(4).expand(*batch, 4) == 3
+            scores = make.tensor((batch[0] if batch else 1) * heads, 3, 4, requires_grad=False)
+            for i, masks in enumerate(({}, {"attn_mask": hides}, {"attn_mask": scores}, {"key_padding_mask": padded, "attn_mask": hides})):
+                asked = {"need_weights": True, "average_attn_weights": bool(batch)} if (i + heads) % 2 else {"need_weights": False}
+                yield Sample((q, k, v, e, heads, *weights, zeros, 0.0, *out), {"use_separate_proj_weight": separate} | own | masks | asked, terms=16 * e)
+
+
 OPERATORS = [
     Operator("scaled_dot_product_attention", F.scaled_dot_product_attention, _attention),
+    Operator("multi_head_attention", _multi_head, _heads),
 ]

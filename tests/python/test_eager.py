@@ -84,6 +84,8 @@ CASES = {
     "embedding": [((_i(7, 3, 2), _n(7, 4)), {})],
     "softmax": [((X, 1), {})],
     "log_softmax": [((X, 0), {})],
+    "multi_head_attention_forward": [((_n(3, 2, 4), _n(5, 2, 4), _n(5, 2, 4), 4, 2, _n(12, 4), _n(12), None, None, False, 0.0, _n(4, 4), _n(4)), {}),
+                                     ((_n(3, 4), _n(5, 4), _n(5, 4), 4, 2, _n(12, 4), None, _n(1, 1, 4), _n(1, 1, 4), True, 0.0, _n(4, 4), None), {"need_weights": False})],  # fmt: skip
     "scaled_dot_product_attention": [((_n(2, 2, 4, 8), _n(2, 2, 4, 8), _n(2, 2, 4, 8)), {"is_causal": True})],
     **{
         f"{name}{d}d{also}": [((_n(2, 3, *[6, 7, 5][:d]), 2), {}), ((_n(3, *[6, 7, 5][:d]), 3, 2, 1), {"ceil_mode": True})]

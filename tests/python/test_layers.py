@@ -169,6 +169,31 @@ def test_attention_masks(tmp_path, masks):
     attend(tmp_path, nn.MultiheadAttention(6, 2, batch_first=True), (torch.randn(2, 4, 6), *named.values()), (0, 0, 0), batch_first=True, **fields)
 
 
+@pytest.mark.parametrize("fields", [{"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True, "no_bias": True}], ids=str)
+@pytest.mark.parametrize("masks", [(None, None), (CAUSAL, PADDING), (ADDED, None)], ids=["no mask", "bool masks", "added"])
+def test_attention_with_more_keys(tmp_path, fields, masks):
+    module = nn.MultiheadAttention(6, 2, batch_first=True, bias=not fields.get("no_bias"), add_bias_kv=fields.get("add_bias_kv", False), add_zero_attn=fields.get("add_zero_attn", False))
+    named = {name: mask for name, mask in zip(("attn_mask", "key_padding_mask"), masks) if mask is not None}
+    attend(tmp_path, module, (torch.randn(2, 4, 6), *named.values()), (0, 0, 0), batch_first=True, **{name: i + 1 for i, name in enumerate(named)}, **fields)
+
+
+@pytest.mark.parametrize("of_heads", [False, True])
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_weights(tmp_path, of_heads, batch, causal):
+    def build(x):
+        weights = ffi.new("samba_value *")
+        o = options_of("samba_multi_head_options", weights=weights, weights_of_heads=of_heads, batch_first=True, is_causal=causal)
+        y = lib.samba_multi_head_attention(x[0], x[1], x[1], b"m", 2, o)
+        return lib.samba_concat(2, [lib.samba_flatten(v, 0, -1) for v in (y, weights[0])], 0)
+
+    shape = (2,) if batch else ()
+    mask = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1) if causal else None
+    module = nn.MultiheadAttention(6, 2, batch_first=True)
+    check(tmp_path, module, (torch.randn(*shape, 3, 6), torch.randn(*shape, 4, 6)), build,
+          lambda x, y: torch.cat([v.flatten() for v in module(x, y, y, attn_mask=mask, average_attn_weights=not of_heads)]))  # fmt: skip
+
+
 # ---- transformers ----
 
 
@@ -221,3 +246,31 @@ def test_refusals():
     assert "expected a floating-point value, given int64" in refusal([x.long()], lambda v: lib.samba_transformer_encoder_layer(v[0], b"m", 2, ffi.NULL))
     assert "conv1d at m: expected an input (N, C, ...) or (C, ...) with 1 dims of space" in refusal([torch.zeros(4)], lambda v: lib.samba_conv1d(v[0], b"m", 3, [2], ffi.NULL))
     assert "groups that divide both channel counts" in refusal([x], lambda v: lib.samba_conv_transpose1d(v[0], b"m", 3, [2], options_of("samba_conv_transpose1d_options", groups=2)))
+
+
+@pytest.mark.parametrize("changed, said", [
+    ({"in_proj_weight": None}, "expected q_proj_weight float32(6, 6) for a query of 6 features, given none"),
+    ({"in_proj_weight": (12, 6)}, "expected in_proj_weight float32(18, 6) for a query of 6 features, given float32(12, 6)"),
+    ({"in_proj_bias": (6,)}, "expected in_proj_bias float32(18) for a query of 6 features, given float32(6)"),
+    ({"bias_k": (1, 1, 6)}, "expected bias_v float32(1, 1, 6) for a query of 6 features, given none"),
+    ({"out_proj_weight": None}, "expected out_proj_weight float32(6, 6) for a query of 6 features, given none"),
+    ({"out_proj_bias": (5,)}, "expected out_proj_bias float32(6) for a query of 6 features, given float32(5)"),
+])  # fmt: skip
+def test_refused_weights_of_attention(changed, said):
+    shapes = {"in_proj_weight": (18, 6), "out_proj_weight": (6, 6)} | changed
+    given = {name: torch.zeros(shape) for name, shape in shapes.items() if shape}
+
+    def build(v):
+        weights = ffi.new("samba_multi_head_weights *", dict(zip(given, v[1:])))
+        lib.samba_functional_multi_head_attention(v[0], v[0], v[0], 2, weights, ffi.NULL)
+
+    assert f"multi_head_attention: {said}" in refusal([torch.zeros(4, 2, 6), *given.values()], build)
+
+
+def test_refused_joint_weight_of_attention():
+    def build(v):
+        weights = ffi.new("samba_multi_head_weights *", {"in_proj_weight": v[2], "out_proj_weight": v[3]})
+        lib.samba_functional_multi_head_attention(v[0], v[1], v[1], 2, weights, ffi.NULL)
+
+    said = refusal([torch.zeros(4, 2, 6), torch.zeros(4, 2, 5), torch.zeros(18, 6), torch.zeros(6, 6)], build)
+    assert "in_proj_weight is for a key and a value of the query's 6 features, given 5 and 5: give q_proj_weight, k_proj_weight and v_proj_weight" in said

@@ -161,6 +161,7 @@ class _Program:
         self.shown = len(results)  # how many the caller sees; the others are written to inputs
         self.writes = ()  # their places among the inputs
         self.wrap = None  # of several results: the type that holds them
+        self.nothing = ()  # places among them of None: what the caller did not ask for
         self.numbers = ()  # names of inputs that are numbers
         self.lock = threading.Lock()  # the context's too
         self.c = None
@@ -391,7 +392,8 @@ def _record(func, rule, of_numbers, args, kwargs):
 
 
 def _finish(recorder, traced, shapes, result):
-    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    given = list(result) if isinstance(result, (tuple, list)) else [result]
+    results = [x for x in given if x is not None]
     for x in results:
         if not isinstance(x, SambaTensor) or x._value is None or any(x is y for y in traced):
             raise _Refused  # a constant, or an argument itself
@@ -409,6 +411,7 @@ def _finish(recorder, traced, shapes, result):
     program.writes = [next(k for k, x in enumerate(traced) if x is buffer) for buffer, _ in recorder.written]
     program.numbers = tuple(recorder.numbers)
     program.wrap = None if isinstance(result, SambaTensor) else type(result)
+    program.nothing = tuple(i for i, x in enumerate(given) if x is None)
     return program
 
 
@@ -492,6 +495,8 @@ def _invoke(program, tensors, differentiable=True):
 
 def _together(program, made):
     made = [made] if isinstance(made, torch.Tensor) else list(made)
+    for i in program.nothing:
+        made.insert(i, None)
     return tuple(made) if program.wrap in (None, tuple) else program.wrap(made)
 
 

@@ -65,3 +65,35 @@ def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fal
         kept = ffi.new("char[]", t.dropout_name().encode())
         options.dropout, options.dropout_p = kept, dropout_p
     return t.wrap(lib.samba_scaled_dot_product_attention(t.value(query), t.value(key), t.value(value), options))
+
+
+_WEIGHTS = "in_proj_weight q_proj_weight k_proj_weight v_proj_weight in_proj_bias bias_k bias_v out_proj_weight out_proj_bias".split()
+
+
+@rule(F.multi_head_attention_forward)
+def multi_head_attention(t, query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
+                         out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+                         use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
+                         average_attn_weights=True, is_causal=False):  # fmt: skip
+    if static_k is not None or static_v is not None or query.shape[-1] != embed_dim_to_check or (is_causal and attn_mask is None):
+        return NotImplemented  # rare, or refused by torch: its own Python code
+    if use_separate_proj_weight:
+        in_proj_weight = None
+    else:
+        q_proj_weight = k_proj_weight = v_proj_weight = None
+    here = locals()
+    weights = ffi.new("samba_multi_head_weights *", {name: t.value(here[name]) for name in _WEIGHTS if here[name] is not None})
+    options = ffi.new("samba_multi_head_options *", {"add_zero_attn": add_zero_attn, "weights_of_heads": not average_attn_weights})
+    options.is_causal = is_causal and key_padding_mask is None and not need_weights  # a hint that attn_mask is the causal one
+    if attn_mask is not None and not options.is_causal:
+        options.attn_mask = t.value(attn_mask)
+    if key_padding_mask is not None:
+        options.key_padding_mask = t.value(key_padding_mask)
+    if training and dropout_p > 0:
+        name = ffi.new("char[]", t.dropout_name().encode())
+        options.dropout, options.dropout_p = name, dropout_p
+    told = ffi.new("samba_value *")
+    if need_weights:
+        options.weights = told
+    result = t.wrap(lib.samba_functional_multi_head_attention(t.value(query), t.value(key), t.value(value), num_heads, weights, options))
+    return result, t.wrap(told[0]) if need_weights else None
