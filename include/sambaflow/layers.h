@@ -7,6 +7,7 @@
 
 #include <sambaflow/conv.h>
 #include <sambaflow/graph.h>
+#include <sambaflow/index.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +21,10 @@ SAMBA_API samba_value samba_linear(samba_value input, const char *name, int64_t 
 SAMBA_API samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features);
 SAMBA_API samba_value samba_linear_with(samba_value input, const char *name, int64_t out_features,
                                         const samba_linear_options *options /* may be NULL */);
+/* Bilinear: inputs (..., in1_features) and (..., in2_features), "<name>.weight" (out_features, in1_features, in2_features); uniform within
+ * 1 / sqrt(in1_features). */
+SAMBA_API samba_value samba_bilinear(samba_value input1, samba_value input2, const char *name, int64_t out_features,
+                                     const samba_linear_options *options /* may be NULL */);
 SAMBA_API samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
                                    const samba_conv2d_options *options /* may be NULL */);
 /* "<name>.weight" and "<name>.bias" as torch.nn.Conv1d, Conv3d, ConvTranspose1d, 2d and 3d have them; one kernel size for each dim of space. */
@@ -63,6 +68,9 @@ SAMBA_API samba_value samba_instance_norm(samba_value input, const char *name, c
 
 /* Rows of "<name>.weight", float32 (num_embeddings, embedding_dim), which starts as N(0, 1). */
 SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
+/* EmbeddingBag: the same rows, and their sums, means or greatest elements by bags. */
+SAMBA_API samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim,
+                                          const samba_embedding_bag_options *options /* may be NULL */);
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
 SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);
 /* Whole channels: input (N, C, L) or (C, L); (N, C, ...), of rank 3 too, as torch takes it; (N, C, D, H, W) or (C, D, H, W). */

@@ -53,6 +53,29 @@ samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t ou
     return samba_linear_with(input, name, out_features, &(samba_linear_options){.no_bias = true});
 }
 
+samba_value samba_bilinear(samba_value input1, samba_value input2, const char *name, int64_t out_features, const samba_linear_options *options)
+{
+    static const samba_linear_options defaults;
+    const samba_linear_options *o = options ? options : &defaults;
+    samba_graph *graph;
+    if (!samba_trace_enter("bilinear", 2, (samba_value[]){input1, input2}, &graph) || !samba_trace_enter_layer("bilinear", &input1, name, true, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input1), y = samba_trace_node(input2);
+    if (x.rank == 0 || y.rank == 0 || out_features < 0)
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
+                                                            "expected inputs of rank 1 or more and out_features of 0 or more, given ranks %d and %d and %lld",
+                                                            x.rank, y.rank, (long long)out_features));
+    samba_initializer initializer = uniform_within((double)x.shape[x.rank - 1]);
+    samba_value weight = samba_parameter(graph, "weight", x.dtype, 3, (int64_t[]){out_features, x.shape[x.rank - 1], y.shape[y.rank - 1]},
+                                         o->weight ? *o->weight : initializer);
+    samba_value bias = {NULL, 0, 0};
+    if (!o->no_bias)
+        bias = samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer);
+    samba_value result = samba_functional_bilinear(input1, input2, weight, bias);
+    samba_scope_pop(graph);
+    return result;
+}
+
 /* ---- convolution ---- */
 
 samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
@@ -96,6 +119,18 @@ samba_value samba_embedding(samba_value index, const char *name, int64_t num_emb
     samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
                                          (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
     samba_value y = samba_functional_embedding(index, weight, NULL);
+    samba_scope_pop(graph);
+    return y;
+}
+
+samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim, const samba_embedding_bag_options *options)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_layer("embedding_bag", &index, name, false, &graph))
+        return samba_trace_none(graph);
+    samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
+                                         (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_value y = samba_functional_embedding_bag(index, weight, options);
     samba_scope_pop(graph);
     return y;
 }

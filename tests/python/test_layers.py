@@ -217,6 +217,26 @@ def test_decoder(tmp_path, norm_first):
           lambda tgt, memory: module(tgt, memory, tgt_mask=mask))  # fmt: skip
 
 
+# ---- bilinear, bags ----
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_bilinear(tmp_path, bias):
+    module = nn.Bilinear(5, 3, 4, bias=bias)
+    initial = check(tmp_path, module, (torch.randn(2, 6, 5), torch.randn(2, 6, 3)),
+                    lambda x: lib.samba_bilinear(x[0], x[1], b"m", 4, options_of("samba_linear_options", no_bias=not bias)))  # fmt: skip
+    assert all(5**-0.5 / 2 < x.abs().max() <= 5**-0.5 for x in initial.values())
+
+
+@pytest.mark.parametrize("mode", ["mean", "sum", "max"])
+@pytest.mark.parametrize("padding_idx", [None, 2])
+def test_embedding_bag(tmp_path, mode, padding_idx):
+    module = nn.EmbeddingBag(7, 3, mode=mode, padding_idx=padding_idx)
+    fields = dict(struct_size=ffi.sizeof("samba_embedding_bag_options"), mode=getattr(lib, f"SAMBA_BAG_{mode.upper()}"))
+    fields |= {} if padding_idx is None else dict(has_padding_idx=True, padding_idx=padding_idx)
+    check(tmp_path, module, (torch.randint(7, (4, 5)),), lambda x: lib.samba_embedding_bag(x[0], b"m", 7, 3, options_of("samba_embedding_bag_options", **fields)))
+
+
 # ---- what is refused ----
 
 
@@ -246,6 +266,9 @@ def test_refusals():
     assert "expected a floating-point value, given int64" in refusal([x.long()], lambda v: lib.samba_transformer_encoder_layer(v[0], b"m", 2, ffi.NULL))
     assert "conv1d at m: expected an input (N, C, ...) or (C, ...) with 1 dims of space" in refusal([torch.zeros(4)], lambda v: lib.samba_conv1d(v[0], b"m", 3, [2], ffi.NULL))
     assert "groups that divide both channel counts" in refusal([x], lambda v: lib.samba_conv_transpose1d(v[0], b"m", 3, [2], options_of("samba_conv_transpose1d_options", groups=2)))
+    assert "bilinear at m: expected inputs (..., n) and (..., m)" in refusal([x, torch.zeros(5, 2, 6)], lambda v: lib.samba_bilinear(v[0], v[1], b"m", 3, ffi.NULL))
+    assert "out_features of 0 or more, given ranks 3 and 3 and -1" in refusal([x], lambda v: lib.samba_bilinear(v[0], v[0], b"m", -1, ffi.NULL))
+    assert "embedding_bag at m" in refusal([x], lambda v: lib.samba_embedding_bag(v[0], b"m", 7, 3, ffi.NULL))
 
 
 @pytest.mark.parametrize("changed, said", [
