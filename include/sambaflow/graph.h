@@ -56,6 +56,17 @@ typedef struct samba_node_info {
 SAMBA_API int64_t samba_graph_node_count(const samba_graph *graph);
 SAMBA_API samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_node_info *info);
 
+/* What a model holds by name, torch's named_parameters and named_buffers: parameters and buffers together, in the order in which they were made. */
+typedef struct samba_parameter_info {
+    const char *name; /* as in a state_dict; belongs to the graph */
+    bool buffer;      /* of samba_register_buffer: no gradient reaches it */
+    samba_dtype dtype;
+    int rank;
+    int64_t shape[8];
+} samba_parameter_info;
+SAMBA_API int64_t samba_graph_parameter_count(const samba_graph *graph);
+SAMBA_API samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samba_parameter_info *info);
+
 /* ---- leaves and outputs ------------------------------------------------------------------------------------ */
 SAMBA_API samba_value samba_input(samba_graph *graph, const char *name); /* declared with samba_graph_add_input */
 SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape);

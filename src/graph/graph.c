@@ -384,6 +384,34 @@ samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_nod
     return SAMBA_OK;
 }
 
+static bool is_parameter(const samba_node *node) { return node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state; }
+
+int64_t samba_graph_parameter_count(const samba_graph *graph)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; graph && i < graph->node_count; i++)
+        count += is_parameter(&graph->nodes[i]);
+    return count;
+}
+
+samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samba_parameter_info *info)
+{
+    if (!graph)
+        return SAMBA_ERROR_ARGUMENT;
+    const samba_node *node = NULL;
+    int64_t left = index;
+    for (int64_t i = 0; !node && index >= 0 && i < graph->node_count; i++)
+        if (is_parameter(&graph->nodes[i]) && left-- == 0)
+            node = &graph->nodes[i];
+    if (!node || !info)
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "graph \"%.200s\" has %lld parameters and buffers, numbered from 0: asked for %lld%s", graph->name,
+                          (long long)samba_graph_parameter_count(graph), (long long)index, info ? "" : " with no place for it");
+    *info = (samba_parameter_info){
+        .name = graph->names[leaf_name(node)], .buffer = node->op == SAMBA_OP_state, .dtype = (samba_dtype)node->dtype, .rank = node->rank};
+    memcpy(info->shape, node->shape, sizeof info->shape);
+    return SAMBA_OK;
+}
+
 /* ---- sinks ---- */
 
 static bool check_assignment(samba_graph *graph, const samba_sink *sink)

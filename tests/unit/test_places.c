@@ -268,6 +268,38 @@ static void node_info_tells_all(void **unused)
     samba_graph_free(g);
 }
 
+static void parameters_are_told(void **unused)
+{
+    (void)unused;
+    samba_graph *g;
+    samba_parameter_info info;
+    need(samba_graph_new(context, "model", &g));
+    assert_int_equal(samba_graph_parameter_count(g), 0);
+    refuse(samba_graph_parameter(g, 0, &info), SAMBA_ERROR_ARGUMENT, "has 0 parameters and buffers, numbered from 0: asked for 0");
+    const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
+    samba_value weight = samba_parameter(g, "fc.weight", SAMBA_BFLOAT16, 2, (int64_t[]){3, 5}, zeros);
+    samba_relu(weight);
+    samba_register_buffer(g, "steps", SAMBA_INT64, 0, NULL, zeros);
+    samba_training(g);
+    samba_parameter(g, "fc.weight", SAMBA_BFLOAT16, 2, (int64_t[]){3, 5}, zeros); /* the same again */
+    samba_parameter(g, "fc.bias", SAMBA_BFLOAT16, 1, (int64_t[]){3}, zeros);
+    assert_int_equal(samba_graph_parameter_count(g), 3);
+    need(samba_graph_parameter(g, 0, &info));
+    assert_string_equal(info.name, "fc.weight");
+    assert_true(!info.buffer && info.dtype == SAMBA_BFLOAT16 && info.rank == 2 && info.shape[0] == 3 && info.shape[1] == 5);
+    need(samba_graph_parameter(g, 1, &info));
+    assert_string_equal(info.name, "steps");
+    assert_true(info.buffer && info.dtype == SAMBA_INT64 && info.rank == 0);
+    need(samba_graph_parameter(g, 2, &info));
+    assert_string_equal(info.name, "fc.bias");
+    refuse(samba_graph_parameter(g, 3, &info), SAMBA_ERROR_ARGUMENT, "has 3 parameters and buffers, numbered from 0: asked for 3");
+    refuse(samba_graph_parameter(g, -1, &info), SAMBA_ERROR_ARGUMENT, "asked for -1");
+    refuse(samba_graph_parameter(g, 0, NULL), SAMBA_ERROR_ARGUMENT, "no place for it");
+    assert_int_equal(samba_graph_parameter(NULL, 0, &info), SAMBA_ERROR_ARGUMENT);
+    assert_int_equal(samba_graph_parameter_count(NULL), 0);
+    samba_graph_free(g);
+}
+
 /* ---- comparing ---- */
 static void compare(const char *a, const char *b, const char *message)
 {
@@ -496,6 +528,7 @@ int main(void)
         cmocka_unit_test(text_goes_round),
         cmocka_unit_test(gradients_have_the_place_of_their_operator),
         cmocka_unit_test(node_info_tells_all),
+        cmocka_unit_test(parameters_are_told),
         cmocka_unit_test(the_first_difference_is_named),
         cmocka_unit_test(refused_allocations),
         cmocka_unit_test(stages_name_their_operators),
