@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention: masks of every shape that broadcasts, causal with lengths that differ, heads shared by several queries, scale, ranks 2 to 5."""
+import functools
+
 import torch
 import torch.nn.functional as F
 
@@ -46,9 +48,10 @@ def _heads(make):
     """E, heads, biases, separate projections, one more key of either kind."""
     for e, heads, biases, separate, added, zeros in [(4, 2, True, False, False, False), (6, 3, False, False, True, False), (4, 1, True, True, False, True), (6, 2, True, True, True, True)]:
         kdim, vdim = (5, 3) if separate else (e, e)
-        weights = [None if separate else make.tensor(3 * e, e), make.tensor(3 * e) if biases else None, *([make.tensor(1, 1, e), make.tensor(1, 1, e)] if added else [None, None])]
-        out = make.tensor(e, e), make.tensor(e) if biases else None
-        own = dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), (make.tensor(e, size) for size in (e, kdim, vdim)))) if separate else {}
+        weight = functools.partial(make.tensor, low=-0.5, high=0.5)  # scores that do not saturate the softmax
+        weights = [None if separate else weight(3 * e, e), weight(3 * e) if biases else None, *([weight(1, 1, e), weight(1, 1, e)] if added else [None, None])]
+        out = weight(e, e), weight(e) if biases else None
+        own = dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), (weight(e, size) for size in (e, kdim, vdim)))) if separate else {}
         for batch in ((), (2,)):
             q = make.tensor(3, *batch, e)
             k, v = (make.tensor(4, *batch, kdim), make.tensor(4, *batch, vdim)) if separate else [make.tensor(4, *batch, e)] * 2
