@@ -20,6 +20,7 @@ typedef struct samba_pool_plan samba_pool_plan; /* kernels/cpu/pool.h */
 
 typedef struct samba_combined samba_combined;   /* kernels/cpu/tile.h */
 typedef struct samba_updates samba_updates;     /* kernels/cpu/update.h */
+typedef struct samba_moves samba_moves;         /* kernels/cpu/move.h */
 
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where the
  * combination has no meaning. */
@@ -48,6 +49,7 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     /* value[i] = gelu_tanh(x[i]), grad[i] = y[i] * gelu_tanh'(x[i]), the same bits as one by one */
     void (*gelu_tanh_both)(float *grad, float *value, const float *x, const float *y, int64_t n);
     const samba_updates *updates;
+    const samba_moves *moves;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
     /* Planes in a row: operands in the stage's order, `result` the last; value and place: room for a row of results, value also for a row
      * of the plane (kernels/cpu/pool.h) */

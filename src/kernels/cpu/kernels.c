@@ -341,6 +341,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .gelu_tanh_both = gelu_tanh_both,
     .combined = &SAMBA_ISA_NAME(samba_combined),
     .updates = &SAMBA_ISA_NAME(samba_updates),
+    .moves = &SAMBA_ISA_NAME(samba_moves),
     .random = SAMBA_ISA_NAME(samba_random),
     .pool_f32 = SAMBA_ISA_NAME(samba_pool_f32),
     .pool_f64 = SAMBA_ISA_NAME(samba_pool_f64),

@@ -6,6 +6,7 @@
 #define SAMBA_CPU_PARTS_H
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/move.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/update.h"
 
@@ -58,6 +59,7 @@ void SAMBA_ISA_NAME(samba_pool_i64)(const samba_pool_plan *plan, int64_t planes,
 void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
 extern const samba_combined SAMBA_ISA_NAME(samba_combined);
 extern const samba_updates SAMBA_ISA_NAME(samba_updates);
+extern const samba_moves SAMBA_ISA_NAME(samba_moves);
 void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64_t n);
 
 #endif

@@ -5,6 +5,7 @@
  *
  * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/move.h"
 #include "kernels/cpu/update.h"
 #include "kernels/cpu/fetch.h"
 
@@ -246,6 +247,10 @@ samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage 
     samba_update update;
     if (samba_update_init(&update, prepare, stage))
         return prepare_update(prepare, &update, prepared);
+    bool moves;
+    SAMBA_TRY(samba_prepare_move(prepare, stage, prepared, &moves));
+    if (moves)
+        return SAMBA_OK;
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
     *prepared = (samba_prepared){.run = run_stage, .state = program, .phases = samba_tile_has_collect(program) ? 2 : 1,
                                  .thread_scratch = samba_tile_thread_scratch(program)};
