@@ -25,6 +25,14 @@ class ArgumentError(SambaError, ValueError):
     """An argument that makes no sense by itself."""
 
 
+class ArgumentIndexError(ArgumentError, IndexError):
+    """An index or a dim out of range, where Python expects an IndexError."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of a type or a length that makes no sense, where Python expects a TypeError."""
+
+
 class NameError_(SambaError, LookupError):
     """A name that is not there, or is there twice."""
 

@@ -40,6 +40,7 @@ const char *samba_place_format(const samba_graph *graph, samba_place place, char
 static samba_ref fail_in_place(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
 {
     char message[sizeof(graph->error)], place[SAMBA_PLACE_TEXT];
+    what = graph->speaker && what[0] ? graph->speaker : what;
     bool behind = graph->place.source, before = graph->place.scope && !behind;
     int used = snprintf(message, sizeof(message), "%.300s%s%.300s%s", what, before ? what[0] ? " at " : "at " : "",
                         before ? graph->names[graph->place.scope] : "", before || what[0] ? ": " : "");

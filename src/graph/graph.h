@@ -165,6 +165,7 @@ struct samba_graph {
     int amp_depth;
     uint32_t scope;    /* current scope, which names made now begin with */
     samba_place place; /* given to new nodes */
+    const char *speaker; /* what messages call the operator: the function that is composed of others; NULL: its own name */
     int fusion_depth;  /* of samba_op_fusion_push */
     uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
     samba_outer_scope *scopes; /* those around it, outermost first */

@@ -12,7 +12,7 @@ static samba_ref stick_inference(samba_graph *graph, samba_op op, samba_status s
 {
     char message[1024]; /* a copy: the context's buffer is about to be written */
     snprintf(message, sizeof message, "%s", samba_error_message(graph->context));
-    const char *name = samba_ops[op].name;
+    const char *name = graph->speaker ? graph->speaker : samba_ops[op].name;
     size_t length = strlen(name);
     bool named = strncmp(message, name, length) == 0 && strncmp(message + length, ": ", 2) == 0;
     return samba_graph_fail_at(graph, status, name, "%s", named ? message + length + 2 : message);

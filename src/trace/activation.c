@@ -91,7 +91,14 @@ samba_value samba_hardtanh(samba_value a, double min, double max)
     return samba_trace_value(graph, E3(where, E2(le, x, low), low, E3(where, E2(ge, x, high), high, x)));
 }
 
-samba_value samba_relu6(samba_value a) { return samba_hardtanh(a, 0, 6); }
+samba_value samba_relu6(samba_value a)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("relu6", 1, &a, &graph))
+        return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "relu6");
+    return samba_hardtanh(a, 0, 6);
+}
 
 samba_value samba_hardsigmoid(samba_value a)
 {

@@ -131,6 +131,7 @@ static samba_value convolve(const layout *l, samba_value input, samba_value weig
     samba_graph *graph;
     if (!samba_trace_enter_optional(l->what, 3, (samba_value[]){input, weight, bias}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
     if ((x.rank != l->spatial + 1 && x.rank != l->spatial + 2) || w.rank != l->spatial + 2)
         return samba_trace_fail_shape(graph, l->what, plain_shapes[l->spatial - 1], &x, &w);
@@ -171,6 +172,7 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
     samba_graph *graph;
     if (!samba_trace_enter_optional(l->what, 3, (samba_value[]){input, weight, bias}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
     int channels = x.rank - l->spatial - 1, first = l->spatial == 1 ? 1 : 0; /* the dim of channels; the first of space in attributes */
     if ((channels != 0 && channels != 1) || w.rank != l->spatial + 2 || x.shape[channels] != w.shape[0])

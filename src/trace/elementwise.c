@@ -187,6 +187,7 @@ samba_value samba_addcmul(samba_value a, samba_value b, samba_value c, samba_val
     if (!samba_trace_enter("addcmul", 4, (samba_value[]){a, b, c, value}, &graph) ||
         !samba_trace_promote("addcmul", 3, (samba_value[]){a, b, c}, &graph, &dtype) || !check_factor(graph, "addcmul", "value", value, dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "addcmul");
     samba_dtype in = samba_compute_dtype(dtype);
     samba_ref scaled = E2(mul, samba_trace_operand(value, in), samba_trace_operand(b, in));
     return samba_trace_result(graph, E2(add, samba_trace_operand(a, in), E2(mul, scaled, samba_trace_operand(c, in))), dtype);
@@ -199,6 +200,7 @@ samba_value samba_addcdiv(samba_value a, samba_value b, samba_value c, samba_val
     if (!samba_trace_enter("addcdiv", 4, (samba_value[]){a, b, c, value}, &graph) ||
         !samba_trace_promote("addcdiv", 3, (samba_value[]){a, b, c}, &graph, &dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "addcdiv");
     if (!samba_dtype_is_floating_point(dtype))
         return fail(graph, "addcdiv", "floating-point values", dtype);
     samba_dtype in = samba_compute_dtype(dtype);
@@ -214,6 +216,7 @@ samba_value samba_lerp(samba_value a, samba_value b, samba_value weight)
     double number;
     if (!samba_trace_promote("lerp", 3, (samba_value[]){a, b, weight}, &graph, &dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "lerp");
     if (!is_floating(a) || !is_floating(b))
         return fail(graph, "lerp", "floating-point values", samba_value_dtype(is_floating(a) ? b : a));
     samba_dtype in = samba_compute_dtype(dtype);
@@ -259,6 +262,7 @@ samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol
     samba_graph *graph;
     if (!samba_trace_enter("isclose", 2, (samba_value[]){a, b}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "isclose");
     samba_dtype dtype = samba_value_dtype(a), other = samba_value_dtype(b);
     if (dtype != other || !(rtol >= 0) || !(atol >= 0))
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "isclose",
@@ -279,6 +283,7 @@ static samba_value logical(const char *what, samba_op op, samba_value a, samba_v
     samba_graph *graph;
     if (!samba_trace_enter(what, 2, (samba_value[]){a, b}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, what);
     return samba_trace_value(graph, samba_emit2(graph, op, samba_emit_cast(graph, a.index, SAMBA_BOOL), samba_emit_cast(graph, b.index, SAMBA_BOOL)));
 }
 
@@ -332,6 +337,7 @@ samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value
     samba_graph *graph;
     if (!samba_trace_enter("masked_fill", 3, (samba_value[]){a, mask, value}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "masked_fill");
     const samba_node *node = samba_node_at(graph, value.index);
     if (node->rank != 0) {
         char text[SAMBA_TYPE_TEXT];
@@ -351,6 +357,7 @@ static samba_value without_nan(const char *what, samba_op wins, samba_value a, s
     samba_dtype dtype;
     if (!samba_trace_promote(what, 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, what);
     samba_ref x = samba_trace_operand(a, dtype), y = samba_trace_operand(b, dtype);
     return samba_trace_value(graph, E3(where, E2(add, samba_emit2(graph, wins, x, y), E2(ne, y, y)), x, y));
 }
@@ -373,6 +380,7 @@ samba_value samba_clamp(samba_value a, samba_value min, samba_value max)
     samba_graph *graph;
     if (!samba_trace_enter_optional("clamp", 3, (samba_value[]){a, min, max}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "clamp");
     samba_dtype dtype = samba_trace_result_type(3, (samba_value[]){a, min, max});
     if (!min.graph && !max.graph)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp", "a least or a greatest value is needed, given neither"));
@@ -411,6 +419,7 @@ samba_value samba_heaviside(samba_value a, samba_value values)
     samba_dtype dtype;
     if (!samba_trace_promote("heaviside", 2, (samba_value[]){a, values}, &graph, &dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "heaviside");
     samba_ref x = samba_trace_operand(a, dtype), step = samba_emit_cast(graph, E2(gt, x, CONSTANT(0, x)), dtype);
     return samba_trace_value(graph, E3(where, E2(eq, x, CONSTANT(0, x)), samba_trace_operand(values, dtype), step));
 }

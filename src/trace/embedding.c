@@ -156,6 +156,7 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
         memcpy(&given, options, options->struct_size && options->struct_size < sizeof given ? options->struct_size : sizeof given);
     if (!samba_trace_enter_optional("embedding_bag", 3, (samba_value[]){index, weight, given.per_sample_weights}, &g))
         return samba_trace_none(g);
+    SAMBA_SPEAKS(g, "embedding_bag");
     samba_node at = samba_trace_node(index);
     if (at.rank != 1 && at.rank != 2)
         return refuse(g, SAMBA_ERROR_SHAPE, "expected an index of rank 1 or 2", at.rank);

@@ -131,6 +131,7 @@ samba_value samba_logaddexp(samba_value a, samba_value b)
     samba_dtype dtype;
     if (!samba_trace_promote_floating("logaddexp", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "logaddexp");
     samba_dtype in = samba_compute_dtype(dtype);
     samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in);
     samba_ref distance = E3(where, E2(eq, x, y), CONSTANT(0, x), E2(sub, x, y));
@@ -144,6 +145,7 @@ samba_value samba_xlogy(samba_value a, samba_value b)
     samba_dtype dtype;
     if (!samba_trace_promote_floating("xlogy", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "xlogy");
     samba_dtype in = samba_compute_dtype(dtype);
     samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), zero = CONSTANT(0, x);
     samba_ref finite = E2(mul, E2(gt, y, zero), EN(lt, y, INFINITY)), number = E2(eq, y, y);

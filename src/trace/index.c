@@ -90,6 +90,7 @@ samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
     places p;
     if (!enter("take_along_dim", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, "take_along_dim");
     samba_node x = *samba_node_at(p.graph, p.a), at = *samba_node_at(p.graph, p.index);
     bool fits = x.rank == at.rank;
     for (int d = 0; fits && d < x.rank; d++) {
@@ -139,6 +140,7 @@ static samba_value scatter(const char *what, samba_value a, int dim, samba_value
     places p;
     if (!enter(what, a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, what);
     samba_ref rows = source_for(what, &p, source.index);
     return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
 }
@@ -225,6 +227,7 @@ samba_value samba_scatter_reduce(samba_value a, int dim, samba_value index, samb
     places p;
     if (!enter("scatter_reduce", a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, "scatter_reduce");
     return leave(&p, reduced("scatter_reduce", &p, source_for("scatter_reduce", &p, source.index), reduce, exclude_self), p.a_rank);
 }
 
@@ -266,6 +269,7 @@ samba_value samba_index_select(samba_value a, int dim, samba_value index)
     places p;
     if (!enter_slices("index_select", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, "index_select");
     return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.a_rank);
 }
 
@@ -274,6 +278,7 @@ static samba_value write_slices(const char *what, samba_value a, int dim, samba_
     places p;
     if (!enter_slices(what, a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, what);
     samba_ref rows = slices_for(what, &p, source.index);
     if (alpha != 1 && rows != SAMBA_NONE)
         rows = samba_emit_scalar(p.graph, SAMBA_OP_mul, rows, alpha);
@@ -295,6 +300,7 @@ samba_value samba_index_fill(samba_value a, int dim, samba_value index, double v
     places p;
     if (!enter_slices("index_fill", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, "index_fill");
     samba_ref rows = filled(p.graph, value, (samba_dtype)samba_node_at(p.graph, p.a)->dtype, p.index);
     return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, SAMBA_MODE_SET, true), p.a_rank);
 }
@@ -304,5 +310,6 @@ samba_value samba_index_reduce(samba_value a, int dim, samba_value index, samba_
     places p;
     if (!enter_slices("index_reduce", a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
+    SAMBA_SPEAKS(p.graph, "index_reduce");
     return leave(&p, reduced("index_reduce", &p, slices_for("index_reduce", &p, source.index), reduce, exclude_self), p.a_rank);
 }

@@ -225,6 +225,7 @@ samba_value samba_take(samba_value a, samba_value index)
     samba_graph *graph;
     if (!samba_trace_enter("take", 2, (samba_value[]){a, index}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "take");
     return samba_index(samba_flatten(a, 0, -1), 1, &index);
 }
 
@@ -233,6 +234,7 @@ samba_value samba_put(samba_value a, samba_value index, samba_value source, bool
     samba_graph *graph;
     if (!samba_trace_enter("put", 3, (samba_value[]){a, index, source}, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "put");
     samba_node x = samba_trace_node(a), at = samba_trace_node(index), from = samba_trace_node(source);
     int64_t places = 1, values = 1;
     bool counted = samba_shape_numel(at.rank, at.shape, &places) && samba_shape_numel(from.rank, from.shape, &values);

@@ -182,14 +182,17 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
         return samba_trace_none(graph);
     int64_t size = node.rank > 0 ? node.shape[at] : 0, total = 0, *places;
     bool fits = node.rank > 0 && (repeats || size == 0);
-    for (int64_t i = 0; i < size && fits; i++)
+    int64_t i = 0;
+    for (; i < size && fits; i++)
         fits = repeats[i] >= 0 && samba_add_checked(total, repeats[i], &total) && total <= INT32_MAX;
     if (!fits)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "expected a number of repeats, 0 or more, for each place of a dim"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "expected a number of repeats for each of the %lld places of dim %d, 0 or more and below 2^31 in all, given %lld for place %lld",
+                                                            (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0), (long long)(i > 0 ? i - 1 : 0)));
     samba_tensor *tensor = samba_trace_numbers_begin(graph, total, &places);
     if (!tensor)
         return samba_trace_none(graph);
-    for (int64_t i = 0, k = 0; i < size; i++)
+    int64_t k = 0;
+    for (i = 0; i < size; i++)
         for (int64_t r = 0; r < repeats[i]; r++)
             places[k++] = i;
     return samba_index_select(a, at, samba_trace_value(graph, samba_trace_numbers_end(graph, tensor)));

@@ -30,7 +30,14 @@ samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softma
 
 samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }
 
-samba_value samba_softmin(samba_value a, int dim) { return samba_softmax(samba_neg(a), dim); }
+samba_value samba_softmin(samba_value a, int dim)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("softmin", 1, &a, &graph))
+        return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, "softmin");
+    return samba_softmax(samba_neg(a), dim);
+}
 
 /* ---- over the last dims ---- */
 

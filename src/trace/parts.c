@@ -159,6 +159,7 @@ static samba_value join_at_least(const char *what, int count, const samba_value 
     samba_value wide[SAMBA_MAX_ARITY];
     if (!graph)
         return nothing(count, values);
+    SAMBA_SPEAKS(graph, what);
     for (int i = 0; i < count; i++) {
         samba_node node = samba_trace_node(values[i]);
         int64_t shape[3] = {1, 1, 1};
@@ -208,13 +209,15 @@ void samba_meshgrid(int count, const samba_value *values, bool xy, samba_value *
         return;
     int64_t shape[SAMBA_MAX_RANK];
     bool fits = count <= SAMBA_MAX_RANK;
+    int rank = 0; /* of the last one seen */
     for (int i = 0; i < count && fits; i++) {
         const samba_node *node = samba_node_at(graph, values[i].index);
-        fits = node->rank <= 1;
+        rank = node->rank;
+        fits = rank <= 1;
         shape[i] = node->rank == 1 ? node->shape[0] : 1;
     }
     if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "meshgrid", "expected 1 to %d values of rank 0 or 1, given %d", SAMBA_MAX_RANK, count);
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "meshgrid", "expected 1 to %d values of rank 0 or 1, given %d values, one of rank %d", SAMBA_MAX_RANK, count, rank);
         return;
     }
     for (int i = 0; i < count; i++) {

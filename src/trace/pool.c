@@ -114,6 +114,7 @@ static samba_value run(const layout *l, samba_value a)
     samba_graph *graph;
     if (!samba_trace_enter(l->what, 1, &a, &graph))
         return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(a);
     char text[SAMBA_TYPE_TEXT];
     if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2) {

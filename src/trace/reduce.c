@@ -100,6 +100,12 @@ samba_value samba_amin(samba_value a, int count, const int *dims, bool keepdim)
 
 samba_value samba_aminmax(samba_value a, int count, const int *dims, bool keepdim, samba_value *max)
 {
+    samba_graph *graph;
+    if (!samba_trace_enter("aminmax", 1, &a, &graph)) {
+        *max = samba_trace_none(graph);
+        return *max;
+    }
+    SAMBA_SPEAKS(graph, "aminmax");
     *max = samba_amax(a, count, dims, keepdim);
     return samba_amin(a, count, dims, keepdim);
 }

@@ -19,6 +19,20 @@ bool samba_trace_enter_optional(const char *what, int count, const samba_value *
 /* A copy: emitting moves nodes. */
 static inline samba_node samba_trace_node(samba_value value) { return *samba_node_at(value.graph, value.index); }
 
+/* A function that is composed of others speaks for them: until the block's end, messages name `what`, the outermost one. */
+typedef struct samba_speaker {
+    samba_graph *graph;
+    const char *before;
+} samba_speaker;
+static inline samba_speaker samba_trace_speak(samba_graph *graph, const char *what)
+{
+    samba_speaker speaker = {graph, graph->speaker};
+    graph->speaker = speaker.before ? speaker.before : what;
+    return speaker;
+}
+static inline void samba_trace_fall_silent(samba_speaker *speaker) { speaker->graph->speaker = speaker->before; }
+#define SAMBA_SPEAKS(graph, what) samba_speaker samba_speaks_ __attribute__((cleanup(samba_trace_fall_silent), unused)) = samba_trace_speak(graph, what)
+
 /* A dim counted from the end when negative, as 0 .. rank-1; a value of rank 0 takes 0 and -1, as PyTorch's. */
 bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result);
 /* "float32(2, 3)" */

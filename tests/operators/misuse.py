@@ -11,9 +11,12 @@ sentences by --write. A line has torch, F (torch.nn.functional), samba, and
     float32(3, 4)      a tensor of that dtype and shape, while a model is traced; so each dtype's name, `bool` as bool_
     text("%1 = softmax %0 dim=5 : float32[3] @FWD", float32(3))      nodes in the graph's text form, behind inputs %0, %1 ...
 
-The same sentence comes from C, which traces, and from eager execution, unless torch itself has the function there: `misuse` checks that as well."""
+The same sentence comes from C, which traces, and from eager execution, unless torch itself has the function there: `misuse` checks that as well.
+"TypeError, of torch" is what torch says before it asks the library: a number of arguments, or a type, that its function does not have."""
 import argparse
+import importlib
 import pathlib
+import re
 import sys
 
 import torch
@@ -25,7 +28,8 @@ from sambaflow.errors import SambaError
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import Tracer, at_work
 
-FOLDER = pathlib.Path(__file__).resolve().parent / "messages"
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = HERE / "messages"
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 HEAD = """# What the operators of this family say to misuse. Read it from top to bottom: does each sentence name the operator, the argument, what was given and
 # what was expected? Names and misuses are written by hand, sentences by tests/operators/misuse.py {family} --write, which explains the words.
@@ -65,6 +69,9 @@ def _said(code, words):
         eval(code, words)
     except SambaError as error:
         return f"{type(error).__name__}: {error}"
+    except TypeError as error:  # of the arguments, which torch looks at before it asks the library
+        named = re.match(r"\w+\(\)", str(error)) and "\n" not in str(error)
+        return f"TypeError, of torch: {error}" if named else f"TypeError, not of the library: {error}"
     except Exception as error:  # torch's or Python's own words
         return f"{type(error).__name__}, not of the library: {error}"
     return "nothing is wrong with it"
@@ -92,7 +99,7 @@ def traced(code):
 def in_eager(code):
     """None where torch answers by itself."""
     made = _said(code, _words(lambda dtype, shape: SambaTensor(torch.zeros(shape, dtype=dtype)))).removesuffix(" (in <string>:1)")
-    return None if ", not of the library: " in made or made.startswith("nothing") else made
+    return None if ", not of the library: " in made or ", of torch: " in made or made.startswith("nothing") else made
 
 
 def read(path):
@@ -125,6 +132,17 @@ def families():
     return sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
+def missing():
+    """Rows of the families without a section of three misuses or more."""
+    bad = []
+    for family in sorted(path.stem for path in HERE.glob("*.py") if "\nOPERATORS = " in path.read_text()):
+        path = FOLDER / f"{family}.txt"
+        counts = {operator: len(misuses) for operator, misuses in read(path)} if path.exists() else {}
+        bad += [f"{family}: {row.name} has {counts.get(row.name, 0)} misuses, expected 3 or more" for row in importlib.import_module(family).OPERATORS
+                if counts.get(row.name, 0) < 3]  # fmt: skip
+    return bad
+
+
 def wrong(family):
     """What is not as it stands in the file, in words."""
     bad = []
@@ -147,7 +165,7 @@ def main():
     parser.add_argument("families", nargs="*")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    bad = []
+    bad = missing()
     for family in options.families or families():
         path = FOLDER / f"{family}.txt"
         if options.write:

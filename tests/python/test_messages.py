@@ -15,6 +15,12 @@ def test_messages(family):
     assert not bad, "\n".join(bad)
 
 
+def test_every_operator_has_misuses(tmp_path, monkeypatch):
+    assert not misuse.missing()
+    monkeypatch.setattr(misuse, "FOLDER", tmp_path)
+    assert "norm: softmin has 0 misuses, expected 3 or more" in misuse.missing()
+
+
 def test_a_change_is_noticed(tmp_path, monkeypatch):
     (tmp_path / "some.txt").write_text("softmax\n    F.softmax(int64(3), dim=0)\n        DtypeError: softmax: another sentence\n    F.softmax(float32(3), dim=0)\n")
     monkeypatch.setattr(misuse, "FOLDER", tmp_path)

@@ -12,7 +12,7 @@ import torch
 import torch._decomp
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import SambaError, UnsupportedError, raise_status
+from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, SambaError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
 from sambaflow.samba.directives import FUSIONS
@@ -304,10 +304,8 @@ class Tracer:
         except SambaError:
             raise
         except (TypeError, IndexError, ValueError) as error:
-            place = self.where()
-            if str(error).endswith(place):  # of a rule inside this one
-                raise
-            raise type(error)(f"{getattr(func, '__name__', str(func))}: {error}{place}") from error
+            refused = ArgumentIndexError if isinstance(error, IndexError) else ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
+            raise refused(f"{getattr(func, '__name__', str(func)).partition('.')[0]}: {error}{self.where()}") from error
 
 
 INSTEAD = {}  # what asks for values -> what to do instead

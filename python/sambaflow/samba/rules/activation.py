@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
-from sambaflow.samba.rules.common import cast, in_place, rank, wrapped_dim
+from sambaflow.samba.rules.common import cast, in_place, number, rank, wrapped_dim
 from sambaflow.samba.rules.elementwise import write_back
+from sambaflow.samba.rules.nn import softmax_dim
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
@@ -24,7 +25,7 @@ def _activation(call, *functions, **options):
         if unknown:
             raise TypeError(f"unexpected argument {sorted(unknown)[0]!r}")
         numbers = {**options, **dict(zip(names, args)), **given}
-        return in_place(t, input, t.wrap(call(t.value(input), *numbers.values())), inplace)
+        return in_place(t, input, t.wrap(call(t.value(input), *(number(name, x) for name, x in numbers.items()))), inplace)
 
 
 _activation(lib.samba_relu, torch.relu, T.relu, F.relu, aten.relu)
@@ -48,7 +49,7 @@ _activation(lib.samba_tanhshrink, F.tanhshrink)
 
 @rule(F.threshold, torch.threshold, aten.threshold)
 def threshold(t, input, threshold, value, inplace=False):
-    return in_place(t, input, t.wrap(lib.samba_threshold(t.value(input), threshold, value)), inplace)
+    return in_place(t, input, t.wrap(lib.samba_threshold(t.value(input), number("threshold", threshold), number("value", value))), inplace)
 
 
 @rule(F.gelu, aten.gelu)
@@ -72,7 +73,7 @@ def glu(t, input, dim=-1):
 
 @rule(F.softmin)
 def softmin(t, input, dim=None, _stacklevel=3, dtype=None):
-    return F.softmax(-cast(t, input, dtype), dim)
+    return t.wrap(lib.samba_softmin(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
 
 
 write_back()

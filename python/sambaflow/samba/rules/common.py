@@ -41,6 +41,15 @@ def each(x, count):
     return [x] * count if isinstance(x, int) else list(x) * (count if len(x) == 1 else 1)
 
 
+def number(name, x):
+    """x, which C takes as a double."""
+    try:
+        float(x)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, given {x!r:.100}") from None
+    return x
+
+
 def floating(x):
     return x.dtype.is_floating_point
 

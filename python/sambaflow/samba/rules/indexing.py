@@ -24,7 +24,7 @@ def _words(t, input, index):
     words = known_masks(t, index if isinstance(index, tuple) else (index,))
     taken = sum(1 for word in words if word is not None and word is not Ellipsis)
     if taken > rank(input):
-        raise IndexError(f"{taken} indices for a tensor with {rank(input)} dims")
+        raise IndexError(f"{taken} indices for a tensor with {rank(input)} dims: expected one for each at most")
     if Ellipsis in [word for word in words if not isinstance(word, torch.Tensor)]:
         at = next(i for i, word in enumerate(words) if word is Ellipsis)
         words[at : at + 1] = [slice(None)] * (rank(input) - taken)

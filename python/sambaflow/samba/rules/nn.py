@@ -37,15 +37,15 @@ _dropout(lib.samba_feature_alpha_dropout, F.feature_alpha_dropout, torch.feature
 
 @rule(F.softmax, torch.softmax, T.softmax)
 def softmax(t, input, dim=None, _stacklevel=3, dtype=None):
-    return t.wrap(lib.samba_softmax(t.value(cast(t, input, dtype)), _softmax_dim(t, input, dim)))
+    return t.wrap(lib.samba_softmax(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
 
 
 @rule(F.log_softmax, torch.log_softmax, T.log_softmax)
 def log_softmax(t, input, dim=None, _stacklevel=3, dtype=None):
-    return t.wrap(lib.samba_log_softmax(t.value(cast(t, input, dtype)), _softmax_dim(t, input, dim)))
+    return t.wrap(lib.samba_log_softmax(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
 
 
-def _softmax_dim(t, input, dim):
+def softmax_dim(t, input, dim):
     if dim is None:
         unsupported(t, "softmax without a dim: say which")
     return wrapped_dim(dim, rank(input))

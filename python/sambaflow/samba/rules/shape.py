@@ -21,6 +21,12 @@ def _reshaped(t, input, sizes):
                 lambda _, value: lib.samba_reshape(value, len(before), before), lambda x: x.view(sizes))  # fmt: skip
 
 
+def _shape(t, value):
+    """What C makes of the arguments, or what it says against them."""
+    t.check()
+    return [lib.samba_value_size(value, d) for d in range(lib.samba_value_rank(value))]
+
+
 @rule(torch.reshape, T.reshape, T.view, aten.view, aten.reshape, aten._unsafe_view)
 def reshape(t, input, *shape, **named):
     shape = shape or tuple(named.values())
@@ -36,22 +42,19 @@ def view_as(t, input, other):
 
 @rule(torch.flatten, T.flatten)
 def flatten(t, input, start_dim=0, end_dim=-1):
-    value = lib.samba_flatten(t.value(input), start_dim, end_dim)
-    t.check()
-    return _reshaped(t, input, [lib.samba_value_size(value, d) for d in range(lib.samba_value_rank(value))])
+    return _reshaped(t, input, _shape(t, lib.samba_flatten(t.value(input), start_dim, end_dim)))
 
 
 @rule(T.unflatten, torch.unflatten)
 def unflatten(t, input, dim, sizes):
-    dim = wrapped_dim(dim, rank(input))
-    return _reshaped(t, input, [*input.shape[:dim], *sizes, *input.shape[dim + 1 :]])
+    return _reshaped(t, input, _shape(t, lib.samba_unflatten(t.value(input), dim, len(sizes), list(sizes))))
 
 
 @rule(torch.permute, T.permute, aten.permute)
 def permute(t, input, *dims, **named):
     dims = sizes_of(dims or tuple(named.values()))
     if len(dims) != rank(input):
-        raise TypeError(f"{len(dims)} dims for a tensor with {rank(input)}")
+        raise TypeError(f"{len(dims)} dims for a tensor with {rank(input)}: expected each once")
     dims = [wrapped_dim(d, rank(input)) for d in dims]
     back = [dims.index(d) for d in range(len(dims))] if len(set(dims)) == len(dims) else dims
     return view(t, input, lambda value: lib.samba_permute(value, dims), lambda _, value: lib.samba_permute(value, back), lambda x: x.permute(dims))
@@ -66,9 +69,11 @@ def transpose(t, input, dim0, dim1):
 
 @rule(torch.movedim, T.movedim, torch.moveaxis, T.moveaxis)
 def movedim(t, input, source, destination):
-    source, destination = ([wrapped_dim(d, rank(input)) for d in dims_of(x)[1]] for x in (source, destination))
-    rest = iter(d for d in range(rank(input)) if d not in source)
-    return permute(t, input, *[source[destination.index(d)] if d in destination else next(rest) for d in range(rank(input))])
+    (n, source), (m, destination) = dims_of(source), dims_of(destination)
+    if n != m:
+        raise ValueError(f"{n} dims of source and {m} of destination: expected as many")
+    return view(t, input, lambda value: lib.samba_movedim(value, n, source, destination), lambda _, value: lib.samba_movedim(value, n, destination, source),
+                lambda x: x.movedim(source, destination))  # fmt: skip
 
 
 @rule(torch.t, T.t, T.T.__get__, aten.t, T.mT.__get__)
@@ -93,9 +98,7 @@ def expand_as(t, input, other):
 
 @rule(torch.unsqueeze, T.unsqueeze, aten.unsqueeze)
 def unsqueeze(t, input, dim):
-    shape = list(input.shape)
-    shape.insert(wrapped_dim(dim, len(shape) + 1), 1)
-    return reshape(t, input, shape)
+    return _reshaped(t, input, _shape(t, lib.samba_unsqueeze(t.value(input), dim)))
 
 
 @rule(torch.squeeze, T.squeeze, aten.squeeze)
@@ -146,14 +149,17 @@ def select(t, input, dim, index):
     dim = wrapped_dim(dim, rank(input))
     size = input.shape[dim]
     if not -size <= index < size:
-        raise IndexError(f"index {index} of dim {dim} with size {size}")
+        raise IndexError(f"index {index} of dim {dim} with size {size}: expected {-size} to {size - 1}" if size else f"index {index} of dim {dim} with size 0")
     index %= size
     return squeeze(t, slice_(t, input, dim, index, index + 1), dim)
 
 
 @rule(torch.narrow, T.narrow)
 def narrow(t, input, dim, start, length):
-    return slice_(t, input, wrapped_dim(dim, rank(input)), start, start + length)
+    _shape(t, lib.samba_narrow(t.value(input), dim, start, length))
+    dim = wrapped_dim(dim, rank(input))
+    start += input.shape[dim] if start < 0 else 0
+    return slice_(t, input, dim, start, start + length)
 
 
 @rule(torch.cat, torch.concat, torch.concatenate, aten.cat)
@@ -188,6 +194,7 @@ def block_diag(t, *tensors):
 
 @rule(torch.meshgrid)
 def meshgrid(t, *tensors, indexing="ij"):
+    indexing = "ij" if indexing is None else indexing
     if indexing not in ("ij", "xy"):
         raise ValueError(f"indexing={indexing!r}: expected 'ij' or 'xy'")
     tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
@@ -201,23 +208,50 @@ def split(t, tensor, split_size_or_sections, dim=0):
     dim = wrapped_dim(dim, rank(tensor))
     size, sections = tensor.shape[dim], split_size_or_sections
     if isinstance(sections, int):
+        if sections < 0 or (sections == 0 and size):
+            raise ValueError(f"split_size must be 1 or more, given {sections}")
         sections = [min(sections, size - at) for at in range(0, size, sections)] if size else [0]
-    if sum(sections) != size:
-        raise TypeError(f"sections {list(sections)} of a dim with size {size}")
+    if sum(sections) != size or any(length < 0 for length in sections):
+        raise ValueError(f"sections {list(sections)} of dim {dim} with size {size}: expected sizes of 0 or more that sum up to it")
     ends = [sum(sections[: i + 1]) for i in range(len(sections))]
     return tuple(slice_(t, tensor, dim, end - length, end) for end, length in zip(ends, sections))
 
 
 @rule(torch.chunk, T.chunk)
 def chunk(t, input, chunks, dim=0):
-    size = input.shape[wrapped_dim(dim, rank(input))]
+    dim = wrapped_dim(dim, rank(input))
+    if chunks < 1:
+        raise ValueError(f"chunks must be 1 or more, given {chunks}")
+    size = input.shape[dim]
     if size == 0:  # of nothing there are as many as asked for
         return split(t, input, [0] * chunks, dim)
     return split(t, input, max(1, -(-size // chunks)), dim)
 
 
+@rule(torch.tensor_split, T.tensor_split)
+def tensor_split(t, input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
+    at = next((x for x in (indices_or_sections, indices, sections) if x is not None), None)
+    if isinstance(at, torch.Tensor):
+        if t.is_symbolic((at,), {}):
+            unsupported(t, "tensor_split at indices that depend on values: give numbers")
+        at = at.tolist()
+    if rank(input) == 0:
+        raise IndexError("expected a tensor of 1 dim or more, given one of rank 0")
+    dim = wrapped_dim(dim, rank(input))
+    if isinstance(at, int):
+        if at < 1:
+            raise ValueError(f"sections must be 1 or more, given {at}")
+        each, more = divmod(input.shape[dim], at)
+        return split(t, input, [each + (i < more) for i in range(at)], dim)
+    ends = [*at, None]
+    return tuple(slice_(t, input, dim, begin, end) for begin, end in zip([0, *at], ends))
+
+
 @rule(torch.unbind, T.unbind)
 def unbind(t, input, dim=0):
+    if rank(input) == 0:
+        raise IndexError("expected a tensor of 1 dim or more, given one of rank 0")
+    dim = wrapped_dim(dim, rank(input))
     return tuple(select(t, input, dim, i) for i in range(input.shape[dim]))
 
 
@@ -291,6 +325,8 @@ def repeat(t, input, *sizes):
 @rule(torch.tile, T.tile)
 def tile(t, input, *dims):
     dims = sizes_of(dims)
+    if any(times < 0 for times in dims):
+        raise ValueError(f"dims must be 0 or more, given {dims}")
     return t.wrap(lib.samba_repeat(t.value(input), len(dims), dims))
 
 
@@ -305,7 +341,7 @@ def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
     if repeats.numel() == 1:
         return t.wrap(lib.samba_repeat_interleave(t.value(input), int(repeats), dim))
     if repeats.numel() != input.shape[dim]:
-        raise ValueError(f"{repeats.numel()} repeats for a dim of size {input.shape[dim]}")
+        raise ValueError(f"{repeats.numel()} repeats for dim {dim} of size {input.shape[dim]}: expected one for each place")
     return t.wrap(lib.samba_repeat_interleave_each(t.value(input), repeats.tolist(), dim))
 
 
@@ -320,16 +356,22 @@ def flip(t, input, *dims):
 
 @rule(torch.fliplr, T.fliplr)
 def fliplr(t, input):
+    if rank(input) < 2:
+        raise ValueError(f"expected a tensor of 2 dims or more, given {tuple(input.shape)}")
     return flip(t, input, 1)
 
 
 @rule(torch.flipud, T.flipud)
 def flipud(t, input):
+    if rank(input) < 1:
+        raise ValueError("expected a tensor of 1 dim or more, given one of rank 0")
     return flip(t, input, 0)
 
 
 @rule(torch.rot90, T.rot90, aten.rot90)
 def rot90(t, input, k=1, dims=(0, 1)):
+    if len(dims) != 2:
+        raise ValueError(f"dims must be two, given {list(dims)}")
     return t.wrap(lib.samba_rot90(t.value(input), k, *dims))
 
 
@@ -338,7 +380,7 @@ def roll(t, input, shifts, dims=()):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims or ())
     if dims and len(dims) != len(shifts):
-        raise ValueError(f"{len(shifts)} shifts for {len(dims)} dims")
+        raise ValueError(f"{len(shifts)} shifts for {len(dims)} dims: expected as many")
     return t.wrap(lib.samba_roll(t.value(input), len(shifts), shifts, dims or ffi.NULL))
 
 
@@ -384,6 +426,8 @@ def diagonal(t, input, offset=0, dim1=0, dim2=1):
 @rule(aten.as_strided)
 def as_strided(t, input, size, stride, storage_offset=None):
     """Places in the memory that torch thinks the tensor has, in order and without gaps."""
+    if len(size) != len(stride):
+        raise ValueError(f"{len(size)} sizes and {len(stride)} strides: expected as many")
     return t.wrap(lib.samba_as_strided(t.value(input), len(size), list(size), list(stride), storage_offset or 0))
 
 
