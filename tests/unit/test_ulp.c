@@ -60,6 +60,11 @@ static double gelu_tanh(double x)
     double y = 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); /* (1 + tanh(y / 2)) / 2 = sigmoid y */
     return x * sigmoid(y);
 }
+static double gelu_slope(double x)
+{
+    double slope = 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) * (M_2_SQRTPI * M_SQRT1_2 / 2);
+    return slope == 0 ? -0.0 : slope; /* it leaves double's range from below 0 */
+}
 
 #define HALF 0.5000001
 static const function functions[] = {
@@ -104,6 +109,7 @@ static const function functions[] = {
     {"trunc", SAMBA_TILE_trunc, trunc, 0, true, false},
     {"gelu", SAMBA_TILE_gelu, gelu, INFINITY, false, true},
     {"gelu_tanh", SAMBA_TILE_gelu_tanh, gelu_tanh, INFINITY, false, true},
+    {"gelu_grad", SAMBA_TILE_gelu_grad, gelu_slope, 4, false, false},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 typedef finding findings[FUNCTIONS][SAMBA_ISA_COUNT];
@@ -142,14 +148,16 @@ static double error_of(float given, double exact, double about)
 static void measure(const function *f, finding *found, const float *x, int n, int order)
 {
     double exact[CHUNK];
-    float given[CHUNK];
+    float given[CHUNK], ones[CHUNK]; /* a gradient's second operand */
+    for (int i = 0; i < n; i++)
+        ones[i] = 1;
     for (int i = 0; i < n; i++)
         exact[i] = f->exact(x[i]);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
         if (!kernels)
             continue;
-        kernels->map[f->op][SAMBA_F32](given, x, NULL, NULL, n);
+        kernels->map[f->op][SAMBA_F32](given, x, ones, NULL, n);
         finding *at = &found[isa];
         at->count += (uint64_t)n;
         for (int i = 0; i < n; i++) {

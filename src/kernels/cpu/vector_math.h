@@ -71,21 +71,26 @@ extern float powf(float, float);
 #endif
 #endif
 
-/* x = k ln2 + r, |r| <= ln2 / 2; returns r^2 q(r) and r, whose sum is exp(r) - 1. k is exact in float as long as |x| < 2^21. The
+/* exp(r) - 1 - r, |r| <= ln2 / 2 */
+static inline float exp_tail(float rest)
+{
+    float q = 1.38706563e-3f;
+    q = q * rest + 8.36626161e-3f;
+    q = q * rest + 4.16674353e-2f;
+    q = q * rest + 1.66665465e-1f;
+    q = q * rest + 4.9999997e-1f;
+    return q * rest * rest;
+}
+
+/* x = k ln2 + r, |r| <= ln2 / 2; returns exp_tail(r) and r, whose sum is exp(r) - 1. k is exact in float as long as |x| < 2^21. The
  * first part of ln2 has 10 bits, so its product with k is exact. Adding 1.5 * 2^23 rounds to an integer, which then stands in
  * the low bits: shifted left by 23, as callers do, k + bias is an exponent. */
 static inline float exp_reduced(float x, float bias, float *r, uint32_t *exponent)
 {
     float magic = 12582912.0f + bias, shifted = x * 1.44269502f + magic, whole = shifted - magic;
     *exponent = bits_of(shifted) << 23;
-    float rest = (x - whole * 0.693359375f) + whole * 2.12194442e-4f;
-    float q = 1.38706563e-3f;
-    q = q * rest + 8.36626161e-3f;
-    q = q * rest + 4.16674353e-2f;
-    q = q * rest + 1.66665465e-1f;
-    q = q * rest + 4.9999997e-1f;
-    *r = rest;
-    return q * rest * rest;
+    *r = (x - whole * 0.693359375f) + whole * 2.12194442e-4f;
+    return exp_tail(*r);
 }
 
 /* 2^k is applied in two steps, as its exponent leaves float's range before the result does. */
@@ -257,10 +262,43 @@ static inline float vector_hypot(float x, float y)
 
 static inline float vector_gelu(float x) { return x * (0.5f * (1.0f + vector_erf(x * 0.707106781f))); }
 
+/* What rounding took from x y when it gave product. */
+static inline float product_rest(float x, float y, float product)
+{
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+    return fmaf(x, y, -product);
+#else
+    return (float)((double)x * y - product);
+#endif
+}
+
+/* 2^64 exp(-t^2 / 2), 0 <= t <= 15 */
+static inline float vector_bell(float t)
+{
+    float square = t * t, rest = product_rest(t, t, square);
+    float magic = 12582912.0f + 127.0f + 64.0f, shifted = square * -0.721347511f + magic, whole = shifted - magic;
+    float r = (-0.5f * square - whole * 0.693359375f) + (whole * 2.12194442e-4f - 0.5f * rest);
+    return (exp_tail(r) + r + 1.0f) * float_of(bits_of(shifted) << 23);
+}
+
+/* At -t it is exp(-t^2 / 2) (t0 - t) p(w) with w = 9 / (t + 4.5) - 1, at t 1 less that; p is fitted for t <= 14.8. One exponential instead
+ * of two, and small results are as precise as others. An infinity meets a product with 0. */
 static inline float vector_gelu_slope(float x)
 {
-    float bell = vector_exp_negative(-0.5f * x * x);
-    return 0.5f * (1.0f + vector_erf(x * 0.707106781f)) + x * bell * 0.398942280f;
+    float t = fabsf(x);
+    t = t > 14.8f ? 14.8f : t;
+    float w = 9.0f / (t + 4.5f) - 1.0f;
+    float p = -7.84449148e-05f;
+    p = p * w - 7.99632471e-05f;
+    p = p * w + 0.000811798265f;
+    p = p * w + 0.00446449872f;
+    p = p * w + 0.0139670195f;
+    p = p * w + 0.0324811414f;
+    p = p * w + 0.0609749369f;
+    p = p * w + 0.0962025002f;
+    p = p * w + 0.456334502f;
+    float wide = vector_bell(t) * ((0.751791537f - t - 1.21144e-8f) * p), low = wide * 0x1p-64f;
+    return fabsf(x) == INFINITY ? NAN : x < 0.0f ? low : 1.0f - low;
 }
 static inline double vector_gelu_slope64(double x)
 {
