@@ -20,6 +20,8 @@ SAMBA_API samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest
 /* The k-th least, k from 1; and the one in the middle, the lower of two, NaN where there is one. */
 SAMBA_API samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samba_value *indices);
 SAMBA_API samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices);
+/* torch.median without a dim: of all elements, and equal ones, or all NaN, share the gradient. */
+SAMBA_API samba_value samba_median_of_all(samba_value a);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions along one dim: sorting and what is chosen by it, running sums and their like. A value without dims is its own line of one. */
+#include "ops/families.h"
 #include "trace/reduction.h"
 
 #include <sambaflow/elementwise.h>
@@ -138,6 +139,21 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
         return *indices = samba_trace_none(graph);
     *indices = samba_reduction_leave(graph, &to, kept.index);
     return samba_reduction_leave(graph, &to, samba_trace_look_up(graph, a.index, kept.index, at));
+}
+
+/* The median, of which places that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity or NaN is off by
+ * itself, from 0. */
+samba_value samba_median_of_all(samba_value a)
+{
+    samba_value place, line = samba_reshape(a, 1, (int64_t[]){-1}), value = samba_median(line, 0, false, &place);
+    samba_dtype dtype = samba_value_dtype(a), in = samba_compute_dtype(dtype);
+    if (value.index == SAMBA_NONE || !samba_dtype_is_floating_point(dtype))
+        return value;
+    samba_value x = samba_cast(line, in), found = samba_cast(samba_detach(value), in), zero = samba_constant(a.graph, 0, in, 0, NULL);
+    samba_value from = samba_where(samba_isfinite(found), found, zero);
+    samba_value same = samba_where(samba_isnan(found), samba_isnan(x), samba_eq(x, found));
+    samba_value off = samba_sum(samba_where(same, samba_sub(from, x), zero), 0, NULL, false);
+    return samba_cast(samba_sub(from, samba_div(off, samba_sum(samba_cast(same, in), 0, NULL, false))), dtype);
 }
 
 /* ---- scans ---- */

@@ -137,6 +137,10 @@ static void reductions(void **state)
     g = begin();
     expect(g, samba_median(numbers(g, 2, SHAPE(2, 3), x), 1, false, &second), 1, SHAPE(2), VALUES(NAN, 0));
     g = begin();
+    expect(g, samba_median_of_all(numbers(g, 2, SHAPE(2, 3), x)), 0, NULL, VALUES(NAN));
+    g = begin();
+    expect(g, samba_median_of_all(numbers(g, 2, SHAPE(2, 2), VALUES(2, 1, 2, 2))), 0, NULL, VALUES(2));
+    g = begin();
     expect(g, samba_kthvalue(numbers(g, 2, SHAPE(2, 3), x), 2, -1, true, &second), 2, SHAPE(2, 1), VALUES(2, 0));
     g = begin();
     samba_topk(numbers(g, 2, SHAPE(2, 3), x), 2, 1, true, &second);

@@ -39,7 +39,7 @@ def kthvalue(t, input, k, dim=-1, keepdim=False):
 @rule(torch.median, T.median, aten.median)
 def median(t, input, dim=None, keepdim=False):
     if dim is None:
-        return two(t, tuple, lib.samba_median, lib.samba_reshape(t.value(input), 1, [-1]), 0, False)[0]
+        return t.wrap(lib.samba_median_of_all(t.value(input)))
     return two(t, torch.return_types.median, lib.samba_median, t.value(input), dim, keepdim)
 
 
