@@ -28,7 +28,7 @@ static bool is_one_of(const char *name, const char *const *names)
 /* ---- what is known of a value ---- */
 static const char *const products[] = {"mul", "matmul", "conv2d", "conv3d", "conv2d_input_grad", "conv2d_weight_grad", "conv3d_input_grad",
                                        "conv3d_weight_grad", NULL};
-static const char *const sums[] = {"add", "sub", "sum", "cumsum", "index_add", "embedding_grad", "max_pool2d_grad", NULL};
+static const char *const sums[] = {"add", "sub", "sum", "cumsum", "scatter", "max_pool2d_grad", NULL};
 static const char *const moves[] = {"neg", "abs", "relu", "sign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "clamp_min", "clamp_max", "where",
                                     "amax", "amin", "reshape", "permute", "expand", "slice", "pad", "concat", "max_pool2d", "embedding", "gather",
                                     "sort", "cummax", "cummin", "detach", "cast", "copysign", NULL};

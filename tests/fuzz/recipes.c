@@ -458,6 +458,29 @@ static samba_ref draw_norm(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, samba_ops[op].arity, inputs, &attrs);
 }
 
+/* By its batch or by running statistics, as a number of the call says. */
+static samba_ref draw_batch_norm(fuzz_maker *m, samba_op op)
+{
+    samba_ref inputs[6] = {any_where(m, matrices)};
+    if (inputs[0] == SAMBA_NONE)
+        return SAMBA_NONE;
+    samba_node x = *samba_node_at(m->graph, inputs[0]);
+    samba_attrs attrs = none();
+    set_real(op, &attrs, "eps", 0.125);
+    for (int i = 1; i < 5; i++)
+        inputs[i] = fuzz_fresh(m, i == 4 ? "p" : "x", (samba_dtype)x.dtype, 1, x.shape + 1);
+    inputs[5] = fuzz_chance(m, 50) ? constant(m, SAMBA_FLOAT64, (double)fuzz_below(m, 2)) : fuzz_fresh(m, "i2_", SAMBA_FLOAT64, 0, NULL);
+    return fuzz_add(m, op, 6, inputs, &attrs);
+}
+
+/* Of evaluation, where nothing is dropped: the reference has no such mode, but a rate of 0. */
+static samba_ref draw_dropout(fuzz_maker *m, samba_op op)
+{
+    samba_attrs attrs = none();
+    samba_ref inputs[3] = {any_where(m, floating), constant(m, SAMBA_FLOAT64, 0), fuzz_fresh(m, "x", SAMBA_INT64, 0, NULL)};
+    return fuzz_add(m, op, 3, inputs, &attrs);
+}
+
 static samba_ref draw_index(fuzz_maker *m, int64_t end, int rank, const int64_t *shape)
 {
     char kind[24];
@@ -483,20 +506,14 @@ static samba_ref draw_cross_entropy(fuzz_maker *m, samba_op op)
 
 static samba_ref draw_embedding(fuzz_maker *m, samba_op op)
 {
-    samba_ref inputs[3] = {any_where(m, matrices)};
+    samba_ref inputs[2] = {any_where(m, matrices)};
     if (inputs[0] == SAMBA_NONE)
         return SAMBA_NONE;
     samba_node x = *samba_node_at(m->graph, inputs[0]);
-    int64_t shape[SAMBA_MAX_RANK], rows[SAMBA_MAX_RANK];
+    int64_t shape[SAMBA_MAX_RANK];
     int rank = draw_shape(m, shape);
     samba_attrs attrs = none();
     inputs[1] = draw_index(m, x.shape[0], rank, shape);
-    if (rank > 6)
-        return SAMBA_NONE;
-    memcpy(rows, shape, sizeof *rows * (size_t)rank);
-    memcpy(rows + rank, x.shape + 1, sizeof *rows * (size_t)(x.rank - 1 < 8 - rank ? x.rank - 1 : 0));
-    if (samba_ops[op].arity == 3)
-        inputs[2] = fuzz_fresh(m, "x", (samba_dtype)x.dtype, rank + x.rank - 1 > 8 ? 8 : rank + x.rank - 1, rows);
     return fuzz_add(m, op, samba_ops[op].arity, inputs, &attrs);
 }
 
@@ -576,7 +593,7 @@ static const struct {
 } recipes[] = {{"matmul", draw_matmul}, {"conv*", draw_conv}, {"max_pool*", draw_pool}, {"avg_pool*", draw_pool}, {"softmax", draw_along},
                {"log_softmax", draw_along}, {"sort", draw_along}, {"argsort", draw_along}, {"cum*", draw_along}, {"logcumsumexp", draw_along},
                {"layer_norm", draw_norm}, {"rms_norm", draw_norm}, {"group_norm", draw_norm}, {"cross_entropy", draw_cross_entropy},
-               {"embedding", draw_embedding}, {"index_add", draw_embedding}, {"gather", draw_gather}, {"scatter*", draw_gather},
+               {"embedding", draw_embedding}, {"gather", draw_gather}, {"scatter", draw_gather}, {"batch_norm", draw_batch_norm}, {"dropout", draw_dropout},
                {"attention", draw_attention}};
 
 static recipe *recipe_of(samba_op op)
@@ -592,7 +609,7 @@ static recipe *recipe_of(samba_op op)
     return class_ == SAMBA_MAP ? draw_map : class_ == SAMBA_REDUCE_CLASS ? draw_reduce : class_ == SAMBA_VIEW ? draw_view : class_ == SAMBA_MOVE ? draw_move : draw_unknown;
 }
 
-/* Left out: dropout takes its rate and seed from hyperparameters, and attention_lse comes only beside attention. */
+/* Left out: attention_lse comes only beside attention. */
 samba_ref fuzz_draw(fuzz_maker *m)
 {
     static const int weights[] = {[SAMBA_MAP] = 44, [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 20, [SAMBA_MOVE] = 7,
@@ -609,6 +626,6 @@ samba_ref fuzz_draw(fuzz_maker *m)
     samba_op op;
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
-    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_dropout || op == SAMBA_OP_attention_lse);
+    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse);
     return recipe_of(op)(m, op);
 }

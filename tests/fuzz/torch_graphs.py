@@ -57,6 +57,13 @@ def pooled(call, x, a, **more):
     return call(x, a["kernel"], a["stride"], a["padding"], ceil_mode=whole(a, "ceil_mode") != 0, **more)
 
 
+def place_in_windows(x, a):
+    values, places = pooled(F.max_pool2d, x, a, dilation=a["dilation"], return_indices=True)
+    if values.isneginf().any() and not x.isneginf().any():
+        raise NoSuch("max_pool2d_indices of a window that lies in the padding")  # it gives a place outside
+    return places
+
+
 def scores_of(ins, a):
     q, k = ins[:2]
     mask = ins[3] if whole(a, "masked") else None
@@ -103,6 +110,13 @@ def ordered(x, a):
     return [part.narrow(dim, 0, whole(a, "count")) for part in torch.sort(x, dim=dim, descending=whole(a, "descending") != 0, stable=True)]
 
 
+def scattered(ins, a):
+    reduce = (None, "sum", "prod", "amax", "amin")[whole(a, "reduce")]
+    if reduce is None:
+        return ins[0].scatter(whole(a, "dim"), ins[1].long(), ins[2])
+    return ins[0].scatter_reduce(whole(a, "dim"), ins[1].long(), ins[2], reduce)
+
+
 def place_along(call, x, a):
     dim = whole(a, "dim")
     return x.shape[dim] - 1 - call(x.flip(dim), dim)[1].flip(dim) if whole(a, "reverse") else call(x, dim)[1]
@@ -135,8 +149,10 @@ SPECIAL = {
     "cummax_index": lambda ins, a: place_along(torch.cummax, ins[0], a),
     "cummin_index": lambda ins, a: place_along(torch.cummin, ins[0], a),
     "random": lambda ins, a: random(int(ins[0]), a["shape"]),
-    "embedding_grad": lambda ins, a: torch.zeros(whole(a, "num_embeddings"), ins[1].shape[-1], dtype=ins[1].dtype).index_add(
-        0, ins[0].long().flatten(), ins[1].reshape(-1, ins[1].shape[-1])),
+    "scatter": lambda ins, a: scattered(ins, a),
+    "flip": lambda ins, a: ins[0].flip(a["dims"]),
+    "batch_norm": lambda ins, a: F.batch_norm(ins[0], ins[3].clone(), ins[4].clone(), ins[1], ins[2], bool(ins[5]), 0.0, real(a, "eps")),
+    "dropout": lambda ins, a: torch.where(random(int(ins[2]), ins[0].shape) >= ins[1], ins[0] / (1 - ins[1]), 0),
     "layer_norm": lambda ins, a: F.layer_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], ins[2], real(a, "eps")),
     "rms_norm": lambda ins, a: F.rms_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], real(a, "eps")),
     "group_norm": lambda ins, a: F.group_norm(ins[0], whole(a, "groups"), ins[1], ins[2], real(a, "eps")),
@@ -149,7 +165,7 @@ SPECIAL = {
     "max_pool2d": lambda ins, a: pooled(F.max_pool2d, ins[0], a, dilation=a["dilation"]),
     "avg_pool2d": lambda ins, a: pooled(F.avg_pool2d, ins[0], a, count_include_pad=whole(a, "count_include_pad") != 0,
                                         divisor_override=int(a.get("divisor", 0)) or None),  # fmt: skip
-    "max_pool2d_indices": lambda ins, a: pooled(F.max_pool2d, ins[0], a, dilation=a["dilation"], return_indices=True)[1],
+    "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "attention": attention,
     "attention_lse": lambda ins, a: torch.logsumexp(scores_of(ins, a), -1).nan_to_num(neginf=-torch.inf),
     "attention_grad": lambda ins, a: attention_gradient(ins, a),
@@ -183,7 +199,7 @@ def compute(op, ins, a):
     if op.endswith("_grad"):
         return gradient_of(op, ins, a)
     call = getattr(torch, op, None) or getattr(F, op, None)
-    if call is None or op in ("scatter", "index_add"):
+    if call is None:
         raise NoSuch(op)
     return call(*ins)
 
