@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise functions: arithmetic, comparisons, logic, bits, choice, functions of one and two real numbers; with the values at which they
 change their ways: zeros of both signs, ties, bounds, infinities, NaN, subnormal numbers, the ends of integers."""
+import dataclasses
 import itertools
 import math
 
 import torch
 
-from table import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Operator, Sample, pairs, shapes
+from table import ALL, BOOL, FLOATS, HALVES, INTEGERS, NUMBERS, Operator, Sample, pairs, shapes
 
 INF, NAN = math.inf, math.nan
 REALS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 6.0, 20.0, -20.0, 100.0, -100.0, INF, -INF, NAN]
@@ -51,12 +52,12 @@ def one(low=None, high=None, edge=True, edge_gradient=True, **options):
     return samples
 
 
-def two(low=None, high=None, other_low=None, other_high=None, nonzero=False, numbers=(), edge=True, edge_gradient=True, **options):
-    """Pairs; a divisor that is not 0 where asked for; a number on the right."""
+def two(low=None, high=None, other_low=None, other_high=None, nonzero=False, numbers=(), edge=True, edge_gradient=True, ties=False, **options):
+    """Pairs; a divisor that is not 0, nor near, where asked for; a number on the right. Where `ties` are kinks, float64 has no central differences."""
 
     def samples(make):
         for a, b in pairs(make, low=low, high=high, other_low=other_low, other_high=other_high):
-            yield Sample((a, torch.where(b == 0, torch.ones((), dtype=b.dtype), b) if nonzero else b), dict(options))
+            yield Sample((a, torch.where(b.double().abs() < 0.25, torch.ones((), dtype=b.dtype), b) if nonzero else b), dict(options))
         for number in numbers:
             for shape in ((), (5,), (3, 4)):
                 yield Sample((make.tensor(*shape, low=low, high=high), number), dict(options))
@@ -65,7 +66,8 @@ def two(low=None, high=None, other_low=None, other_high=None, nonzero=False, num
             yield Sample((a, b), dict(options), gradient=False)
             if edge_gradient and make.floating():
                 x = plain(corners(make))
-                yield Sample((x[:, None].expand(len(x), len(x)).contiguous(), x.expand(len(x), len(x)).contiguous()), dict(options))
+                yield Sample((x[:, None].expand(len(x), len(x)).contiguous(), x.expand(len(x), len(x)).contiguous()), dict(options),
+                             gradient=not ties or make.dtype is not torch.float64)  # fmt: skip
 
     return samples
 
@@ -113,7 +115,7 @@ def _chosen(make):
 def _masked(make):
     for k, x in enumerate(shapes(make)):
         mask = make.tensor(*x.shape, dtype=torch.bool)
-        yield Sample((x, mask, [1, 0, make.tensor()][k % 3]))
+        yield Sample((x, mask, [1, 0, make.tensor()][k % 3]), terms=max(1, x.numel()))
     if make.floating():
         yield Sample((make.tensor(2, 3), make.tensor(3, dtype=torch.bool), -INF))
 
@@ -179,6 +181,19 @@ def _rules(names, samples, dtypes=FLOATS, **options):
     return [Operator(name, getattr(torch, name), samples, dtypes=dtypes, **options) for name in names.split()]
 
 
+def _summed(samples):
+    """Of two terms that may cancel: errors are units of theirs; among corners of what the row says."""
+    return lambda make: (dataclasses.replace(sample, terms=2 if all(bool((x.abs() < 100).all()) for x in sample.args) else 1) for sample in samples(make))
+
+
+def _logit(x, eps=None):
+    x = x.double() if eps is None else x.double().clamp(eps, 1 - eps)
+    near = (2 * x - 1).abs() < 0.5
+    middle = torch.where(near, x, 0.5)
+    return torch.where(near, torch.log1p((2 * middle - 1) / (1 - middle)), torch.log(x / (1 - x)))
+
+
+FULL = (torch.float32, torch.float64)
 OPERATORS = [
     Operator("add", torch.add, _promoting(two(numbers=(2, True))), dtypes=ALL),
     Operator("sub", torch.sub, _promoting(two(numbers=(2,))), dtypes=NUMBERS),
@@ -205,8 +220,8 @@ OPERATORS = [
     Operator("right_shift", torch.bitwise_right_shift, _shifts, dtypes=INTEGERS, gradient=False, exact=True),
     Operator("where", torch.where, _chosen, dtypes=ALL, exact=True),
     Operator("masked_fill", torch.masked_fill, _masked, dtypes=ALL, exact=True),
-    *_rules("maximum minimum", two(), dtypes=ALL),
-    *_rules("fmax fmin", two(), dtypes=ALL),
+    *_rules("maximum minimum", two(ties=True), dtypes=ALL),
+    *_rules("fmax fmin", two(ties=True), dtypes=ALL),
     Operator("clamp", torch.clamp, _bounds, dtypes=NUMBERS),
     Operator("nan_to_num", torch.nan_to_num, _replaced, dtypes=ALL),
     Operator("heaviside", torch.heaviside, two(), dtypes=NUMBERS, gradient=False, exact=True),
@@ -225,10 +240,11 @@ OPERATORS = [
     Operator("log1p", torch.log1p, one(-0.9, 9), dtypes=ALL),
     *_rules("asin acos atanh", one(-0.95, 0.95), dtypes=ALL),
     Operator("acosh", torch.acosh, one(1.1, 9), dtypes=ALL),
-    Operator("logit", torch.logit, lambda make: itertools.chain(one(0.05, 0.4, edge_gradient=False)(make), one(-0.5, 1.5, eps=0.1)(make)), ulp=1e4, note="torch's own digits get lost near 1/2"),
+    Operator("logit", torch.logit, lambda make: itertools.chain(one(0.05, 0.4, edge_gradient=False)(make), one(-0.5, 1.5, eps=0.1)(make)), truth=_logit, note="has all digits near 1/2, where torch's get lost"),
     Operator("atan2", torch.atan2, two(edge_gradient=False), dtypes=ALL),
     Operator("hypot", torch.hypot, two(edge_gradient=False)),
-    Operator("logaddexp", torch.logaddexp, two(edge_gradient=False), ulp=64, note="where the result is near 0 torch has lost the same digits"),
+    Operator("logaddexp", torch.logaddexp, _summed(two(edge_gradient=False)), dtypes=FULL, ulp=32),  # of -0.5 and -1 a term is 19 times the result
+    Operator("logaddexp", torch.logaddexp, _summed(two(edge_gradient=False)), dtypes=HALVES),
     Operator("xlogy", torch.xlogy, two(0.1, 3, edge_gradient=False), dtypes=ALL),
     Operator("detach", torch.detach, one(), dtypes=ALL, gradient=False, exact=True, untraced="an operator that gives its operand"),
 ]

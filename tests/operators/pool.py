@@ -23,14 +23,15 @@ def _cut(value, spatial):
 
 
 def _special(make, spatial):
-    """NaN, infinities and ties."""
+    """NaN, infinities and ties, and whether they have a gradient that is compared: between ties there is no central difference."""
     x = make.tensor(2, 3, *[6] * spatial)
     if make.floating():
         x.view(-1)[::5], x.view(-1)[::7], x.view(-1)[3::11] = torch.nan, -torch.inf, torch.inf
-    yield x
-    yield make.tensor(2, 3, *[5] * spatial, low=0, high=1).round() if make.floating() else make.tensor(2, 3, *[5] * spatial, low=0, high=1)
+    yield x, True
+    ties = make.tensor(2, 3, *[5] * spatial, low=0, high=1)
+    yield ties.round() if make.floating() else ties, make.dtype is not torch.float64
     if make.floating():
-        yield torch.full((1, 2, *[4] * spatial), -torch.inf, dtype=make.dtype)
+        yield torch.full((1, 2, *[4] * spatial), -torch.inf, dtype=make.dtype), True
 
 
 def _windows(spatial, terms=1, extra=({},), special=True, low=None):
@@ -41,9 +42,9 @@ def _windows(spatial, terms=1, extra=({},), special=True, low=None):
             yield Sample((make.tensor(*_shape(shape, spatial), low=low), _cut(kernel, spatial)), {**_cut(options, spatial), **more}, terms=terms)
         for layout in Maker.LAYOUTS[1:]:
             yield Sample((make.tensor(2, 3, *[7] * spatial, layout=layout, low=low), 3), {"stride": 2}, terms=terms)
-        for x in _special(make, spatial) if special else ():
-            yield Sample((x, 3), {"stride": 2}, terms=terms)
-            yield Sample((x, 2), {}, terms=terms)
+        for x, gradient in _special(make, spatial) if special else ():
+            yield Sample((x, 3), {"stride": 2}, terms=terms, gradient=gradient)
+            yield Sample((x, 2), {}, terms=terms, gradient=gradient)
 
     return samples
 
@@ -88,8 +89,8 @@ def _adaptive(spatial, terms=1, maximum=False):
                 yield Sample((make.tensor(*_shape(shape, spatial)), _cut(size, spatial)), {"return_indices": True}, terms=terms)
         for layout in Maker.LAYOUTS[1:]:
             yield Sample((make.tensor(2, 3, *[7] * spatial, layout=layout), 3), {}, terms=terms)
-        for x in _special(make, spatial):
-            yield Sample((x, 4), {}, terms=terms)
+        for x, gradient in _special(make, spatial):
+            yield Sample((x, 4), {}, terms=terms, gradient=gradient)
 
     return samples
 

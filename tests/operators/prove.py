@@ -95,14 +95,15 @@ class Proof:
         truth, moves = torchs, []
         if self.dtype.is_floating_point or any(x.dtype.is_floating_point for x in results):
             wide = self.like(sample, *widened((sample.args, dict(sample.kwargs))))
-            truth = modes.by_torch(row.call, wide, wide_seeds, gradient)
+            call = row.truth or row.call
+            truth = modes.by_torch(call, wide, wide_seeds, gradient)
             if (sample.terms > 1 or not row.exact) and (gradient or not row.exact and sample.terms > 1):  # exact values may have gradients that are sums
                 noise = Noise(self.unit(results), self.generator)
                 for _ in range(ROUNDS):
                     args, kwargs, moved_seeds = noise.nudged((wide.args, dict(wide.kwargs), wide_seeds))
                     moved = self.like(wide, args, kwargs)
                     with noise:
-                        moves.append(modes.by_torch(row.call, moved, moved_seeds, gradient))
+                        moves.append(modes.by_torch(call, moved, moved_seeds, gradient))
         values = [self.expected(i, 0, results[i].dtype, truth, torchs, moves if sample.terms > 1 else [], sample) for i in range(len(results))]
         if not gradient:
             return values, None, seeds

@@ -95,11 +95,21 @@ def _deviation(make):
         yield Sample((sample.args[0].round(), *sample.args[1:]), sample.kwargs, terms=sample.terms)
 
 
+def _of_all(make):
+    """Distinct and equal elements, of which equal ones share the gradient; NaN."""
+    for x in shapes(make):
+        if x.numel():
+            yield Sample((x,), terms=x.numel())
+            yield Sample((x.round() if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64)  # which has central differences
+    if make.floating():
+        yield Sample((torch.tensor([1, math.nan, math.inf, math.nan], dtype=make.dtype),), gradient=False)
+
+
 OPERATORS = [
     Operator("sum", torch.sum, _over(), dtypes=ALL),
     Operator("mean", torch.mean, _over()),
     Operator("nansum", torch.nansum, _with_nan, dtypes=ALL),
-    Operator("nanmean", torch.nanmean, _with_nan),
+    Operator("nanmean", torch.nanmean, _with_nan, note="the gradient of a mean of nothing is 0, torch's NaN"),
     Operator("prod", torch.prod, _over(low=-1.5, high=1.5, several=False), dtypes=ALL),
     Operator("var", torch.var, _deviation),
     Operator("std", torch.std, _deviation),
@@ -112,10 +122,12 @@ OPERATORS = [
     Operator("argmin", torch.argmin, _over(least=1, several=False), dtypes=NUMBERS, gradient=False, exact=True),
     Operator("max", _pairs("max"), _over(least=1, several=False, whole=False), dtypes=ALL, exact=True),
     Operator("min", _pairs("min"), _over(least=1, several=False, whole=False), dtypes=ALL, exact=True),
+    Operator("max_of_all", torch.max, _of_all, dtypes=ALL, exact=True, note="of NaN all gradients are NaN, as those of amax, and not of the NaN alone"),
+    Operator("min_of_all", torch.min, _of_all, dtypes=ALL, exact=True, note="of NaN all gradients are NaN, as those of amin, and not of the NaN alone"),
     Operator("any", torch.any, _flags, dtypes=ALL, gradient=False, exact=True),
     Operator("all", torch.all, _flags, dtypes=ALL, gradient=False, exact=True),
     Operator("count_nonzero", torch.count_nonzero, _counted, dtypes=ALL, gradient=False, exact=True),
     *[Operator("vector_norm", torch.linalg.vector_norm, _norms(p)) for p in (2, 1, 0, 3, math.inf, -math.inf)],
     *[Operator("vector_norm", torch.linalg.vector_norm, _norms(p), without={torch.float16: "torch computes this gradient in float16, where it overflows"}) for p in (0.5, -1)],
-    Operator("logsumexp", torch.logsumexp, _over(whole=False), dtypes=(*FLOATS, *INTEGERS)),
+    Operator("logsumexp", torch.logsumexp, _over(whole=False), dtypes=(*FLOATS, *INTEGERS), truth=lambda x, *args, **options: torch.logsumexp(x.double(), *args, **options)),
 ]

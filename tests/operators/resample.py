@@ -5,7 +5,7 @@ import itertools
 import torch
 import torch.nn.functional as F
 
-from table import ALL, FLOATS, Maker, Operator, Sample
+from table import ALL, FLOATS, HALVES, Maker, Operator, Sample
 
 SHAPES = [(2, 3, 5, 4, 3), (1, 1, 1, 7, 2), (3, 2, 6, 3, 4), (0, 2, 3, 3, 3)]
 SIZES = [{"scale_factor": 2}, {"scale_factor": 1.5}, {"size": (7, 9, 4)}, {"size": (3, 2, 5)}, {"scale_factor": (3, 0.7, 1.3)}, {"size": (5, 4, 3)},
@@ -60,7 +60,7 @@ def _channels(make):
     yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
 
 
-CUBIC = {"ulp": 512.0}  # where weights cancel, the rounding of a place counts: eps of it, times the slope of the weights
+CUBIC = {"ulp": 256.0}  # where weights cancel, the rounding of a place counts: eps of it, times the slope of the weights
 CORNERS = ({}, {"align_corners": True})
 FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
 OPERATORS = [
@@ -69,7 +69,8 @@ OPERATORS = [
     Operator("interpolate_linear", F.interpolate, _smooth("linear", 1, CORNERS)),
     Operator("interpolate_bilinear", F.interpolate, _smooth("bilinear", 2, CORNERS), without={torch.uint8: "torch rounds in its own way"}),
     Operator("interpolate_trilinear", F.interpolate, _smooth("trilinear", 3, CORNERS)),
-    Operator("interpolate_bicubic", F.interpolate, _smooth("bicubic", 2, CORNERS), **CUBIC),
+    Operator("interpolate_bicubic", F.interpolate, _smooth("bicubic", 2, CORNERS), dtypes=FULL, **CUBIC),
+    Operator("interpolate_bicubic", F.interpolate, _smooth("bicubic", 2, CORNERS), dtypes=HALVES),
     Operator("interpolate_antialias_bilinear", F.interpolate, _smooth("bilinear", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL),
     Operator("interpolate_antialias_bicubic", F.interpolate, _smooth("bicubic", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL, **CUBIC),
     Operator("interpolate_area", F.interpolate, _smooth("area", 2)),

@@ -77,6 +77,17 @@ def _medians(make):
         yield Sample((x[:3],), {"dim": 0}, gradient=False)
 
 
+def _ties(make):
+    """Elements that are equal, of all; several NaN; infinities."""
+    for x in shapes(make, low=0, high=3):
+        if x.numel():
+            yield Sample((x.round() if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64)  # which has central differences
+            yield Sample((make.tensor(*x.shape),), terms=x.numel())
+    for x in _special(make):
+        yield Sample((x,), terms=x.numel(), gradient=make.dtype is not torch.float64)
+        yield Sample((torch.where(x.isnan(), -math.inf, x),), terms=x.numel(), gradient=make.dtype is not torch.float64)
+
+
 def _runs(low=None, high=None):
     def samples(make):
         for x in (*shapes(make, low=low, high=high), make.tensor(2, 40, 700, low=low, high=high), make.tensor(3, 1500, low=low, high=high)):
@@ -114,6 +125,7 @@ OPERATORS = [
     Operator("topk", _pair(torch.topk), _some, dtypes=NUMBERS, exact=True),
     Operator("kthvalue", _pair(torch.kthvalue), _kth, dtypes=NUMBERS, exact=True),
     Operator("median", _pair(torch.median), _medians, dtypes=NUMBERS, exact=True),
+    Operator("median_of_all", torch.median, _ties, dtypes=NUMBERS),
     Operator("cumsum", torch.cumsum, _sums, dtypes=ALL),
     Operator("cumprod", torch.cumprod, _zeros, dtypes=ALL),
     Operator("logcumsumexp", torch.logcumsumexp, _runs(), dtypes=FLOATS),
