@@ -297,7 +297,7 @@ static inline float vector_gelu_slope(float x)
     p = p * w + 0.0609749369f;
     p = p * w + 0.0962025002f;
     p = p * w + 0.456334502f;
-    float wide = vector_bell(t) * ((0.751791537f - t - 1.21144e-8f) * p), low = wide * 0x1p-64f;
+    float wide = vector_bell(t) * ((0.751791537f - t - 1.21144495e-08f) * p), low = wide * 0x1p-64f;
     return fabsf(x) == INFINITY ? NAN : x < 0.0f ? low : 1.0f - low;
 }
 static inline double vector_gelu_slope64(double x)
