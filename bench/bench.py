@@ -290,7 +290,7 @@ def read_last(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("Usage: ") + 7:])
+    parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("Usage: ") + 7:].replace("%", "%%"))
     parser.add_argument("build")
     parser.add_argument("words", nargs="*")
     for option in ("quick", "check", "markdown", "last", "scaling"):
