@@ -60,7 +60,7 @@ def _channels(make):
     yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
 
 
-CUBIC = {"ulp": 256.0}  # where weights cancel, the rounding of a place counts: eps of it, times the slope of the weights
+CUBIC = {"ulp": 256.0, "place": 64.0}  # places up to 13, four taps of slope 1.5 at most; where weights cancel, the rounding of a place counts: eps of it, times the slope of the weights
 CORNERS = ({}, {"align_corners": True})
 FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
 OPERATORS = [
