@@ -7,6 +7,7 @@
  *
  * Steps are computed in float32 where values are 16 bits wide; h and the outputs are rounded to their dtype, which products take. */
 #include "ops/families.h"
+#include "trace/shape.h"
 #include "trace/trace.h"
 
 #include <sambaflow/recurrent.h>
@@ -41,20 +42,7 @@ static samba_ref tangent(const net *n, samba_ref a) { return samba_emit1(n->grap
 
 static samba_ref cut(const net *n, samba_ref a, int dim, int64_t start, int64_t stop)
 {
-    if (n->graph->status != SAMBA_OK)
-        return SAMBA_NONE;
-    samba_node node = *samba_node_at(n->graph, a);
-    if (start == 0 && stop == node.shape[dim])
-        return a;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = node.rank;
-    for (int d = 0; d < node.rank; d++) {
-        attrs.slice.start.at[d] = d == dim ? start : 0;
-        attrs.slice.stop.at[d] = d == dim ? stop : node.shape[d];
-        attrs.slice.step.at[d] = 1;
-    }
-    return samba_emit(n->graph, SAMBA_OP_slice, 1, &a, &attrs);
+    return n->graph->status == SAMBA_OK ? samba_trace_slice(n->graph, a, dim, start, stop, 1) : SAMBA_NONE;
 }
 
 static samba_ref step_of(const net *n, samba_ref all, int64_t t) { return cut(n, all, 0, t * n->batch, (t + 1) * n->batch); }
