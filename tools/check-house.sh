@@ -35,10 +35,14 @@ done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' 
 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
-for header in include/sambaflow/*.h; do
+made=$(mktemp -d) # the header that the build makes
+trap 'rm -rf "$made"' EXIT
+mkdir "$made/sambaflow"
+python3 tools/make_operators.py src/ops.def "$made/sambaflow/operators.h"
+for header in include/sambaflow/*.h "$made"/sambaflow/*.h; do
     for language in "c -std=c11" "c++ -std=c++17"; do
         set -- $language
-        echo "#include <sambaflow/$(basename "$header")>" | gcc -x "$1" "$2" -Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only - ||
+        echo "#include <sambaflow/$(basename "$header")>" | gcc -x "$1" "$2" -Wall -Wextra -Wpedantic -Werror -Iinclude "-I$made" -fsyntax-only - ||
             complain "$header does not compile alone as $2"
     done
 done

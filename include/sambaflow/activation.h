@@ -5,13 +5,12 @@
 #ifndef SAMBAFLOW_ACTIVATION_H
 #define SAMBAFLOW_ACTIVATION_H
 
-#include <sambaflow/graph.h>
+#include <sambaflow/operators.h> /* relu, gelu, silu, mish, softplus ... : what is one operator */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-SAMBA_API samba_value samba_relu(samba_value a);  /* of integers too */
 SAMBA_API samba_value samba_relu6(samba_value a); /* of integers too */
 SAMBA_API samba_value samba_leaky_relu(samba_value a, double negative_slope); /* torch: 0.01 */
 /* Where a is not positive it is multiplied by the weight: one number, or one for each index of dim 1. */
@@ -19,11 +18,6 @@ SAMBA_API samba_value samba_prelu(samba_value a, samba_value weight);
 SAMBA_API samba_value samba_elu(samba_value a, double alpha); /* alpha (exp(a) - 1) where a is not positive. torch: 1 */
 SAMBA_API samba_value samba_selu(samba_value a);
 SAMBA_API samba_value samba_celu(samba_value a, double alpha); /* alpha (exp(a / alpha) - 1) where a is not positive. torch: 1 */
-SAMBA_API samba_value samba_gelu(samba_value a);               /* erf form, torch's default */
-SAMBA_API samba_value samba_gelu_tanh(samba_value a);          /* approximate='tanh' */
-SAMBA_API samba_value samba_silu(samba_value a);               /* a sigmoid(a) */
-SAMBA_API samba_value samba_mish(samba_value a);               /* a tanh(softplus(a)) */
-SAMBA_API samba_value samba_softplus(samba_value a);           /* log(1 + exp(a)) without overflow */
 /* softplus(beta a) / beta, and a itself where beta a > threshold. torch: 1 and 20 */
 SAMBA_API samba_value samba_softplus_beta(samba_value a, double beta, double threshold);
 SAMBA_API samba_value samba_log_sigmoid(samba_value a);

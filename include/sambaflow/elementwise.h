@@ -7,7 +7,7 @@
 #ifndef SAMBAFLOW_ELEMENTWISE_H
 #define SAMBAFLOW_ELEMENTWISE_H
 
-#include <sambaflow/graph.h>
+#include <sambaflow/operators.h> /* exp, tanh, maximum, eq ... : what is one operator of one operand or two */
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,12 +45,6 @@ SAMBA_API samba_value samba_addcdiv(samba_value a, samba_value b, samba_value c,
 SAMBA_API samba_value samba_lerp(samba_value a, samba_value b, samba_value weight);                  /* a + weight (b - a) */
 
 /* ---- comparisons, logic, choice ---------------------------------------------------------------------------------- */
-SAMBA_API samba_value samba_eq(samba_value a, samba_value b);
-SAMBA_API samba_value samba_ne(samba_value a, samba_value b);
-SAMBA_API samba_value samba_lt(samba_value a, samba_value b);
-SAMBA_API samba_value samba_le(samba_value a, samba_value b);
-SAMBA_API samba_value samba_gt(samba_value a, samba_value b);
-SAMBA_API samba_value samba_ge(samba_value a, samba_value b);
 SAMBA_API samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol, bool equal_nan); /* of one dtype */
 SAMBA_API samba_value samba_isnan(samba_value a);
 SAMBA_API samba_value samba_isinf(samba_value a);
@@ -59,17 +53,13 @@ SAMBA_API samba_value samba_logical_and(samba_value a, samba_value b); /* of any
 SAMBA_API samba_value samba_logical_or(samba_value a, samba_value b);
 SAMBA_API samba_value samba_logical_xor(samba_value a, samba_value b);
 SAMBA_API samba_value samba_logical_not(samba_value a);
-/* Of integers and bools. A shift by less than 0, or by 64 or more, shifts everything out: 0, or on the right the sign. */
+/* Of integers and bools. */
 SAMBA_API samba_value samba_bitwise_and(samba_value a, samba_value b);
 SAMBA_API samba_value samba_bitwise_or(samba_value a, samba_value b);
 SAMBA_API samba_value samba_bitwise_xor(samba_value a, samba_value b);
 SAMBA_API samba_value samba_bitwise_not(samba_value a);
-SAMBA_API samba_value samba_left_shift(samba_value a, samba_value b); /* of integers only */
-SAMBA_API samba_value samba_right_shift(samba_value a, samba_value b);
 SAMBA_API samba_value samba_where(samba_value condition, samba_value a, samba_value b);
 SAMBA_API samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value); /* value: of rank 0; the result has a's dtype */
-SAMBA_API samba_value samba_maximum(samba_value a, samba_value b); /* a NaN wins; equal ones share the gradient */
-SAMBA_API samba_value samba_minimum(samba_value a, samba_value b);
 SAMBA_API samba_value samba_fmax(samba_value a, samba_value b); /* a NaN loses; the gradient of equal ones is a's */
 SAMBA_API samba_value samba_fmin(samba_value a, samba_value b);
 /* Between bounds, either of which may be left out with a zeroed value; the greatest wins where they cross. At a bound the gradient is a's. */
@@ -77,51 +67,15 @@ SAMBA_API samba_value samba_clamp(samba_value a, samba_value min, samba_value ma
 /* NULL: the greatest and the least finite value of a's dtype. */
 SAMBA_API samba_value samba_nan_to_num(samba_value a, double nan, const double *posinf, const double *neginf);
 SAMBA_API samba_value samba_heaviside(samba_value a, samba_value values);
-SAMBA_API samba_value samba_copysign(samba_value a, samba_value b);
 
 /* ---- one operand ------------------------------------------------------------------------------------------------- */
-SAMBA_API samba_value samba_neg(samba_value a);
-SAMBA_API samba_value samba_abs(samba_value a);
-SAMBA_API samba_value samba_sign(samba_value a); /* -1, 0 or 1; 0 for NaN */
 SAMBA_API samba_value samba_square(samba_value a);
-SAMBA_API samba_value samba_floor(samba_value a); /* no gradient through it, nor through its like and sign */
-SAMBA_API samba_value samba_ceil(samba_value a);
-SAMBA_API samba_value samba_trunc(samba_value a);
-SAMBA_API samba_value samba_round(samba_value a); /* to the nearest integer, halves to even */
 SAMBA_API samba_value samba_round_decimals(samba_value a, int decimals);
-SAMBA_API samba_value samba_frac(samba_value a); /* a - trunc(a) */
-SAMBA_API samba_value samba_sqrt(samba_value a);
-SAMBA_API samba_value samba_rsqrt(samba_value a);
-SAMBA_API samba_value samba_reciprocal(samba_value a);
-SAMBA_API samba_value samba_exp(samba_value a);
-SAMBA_API samba_value samba_exp2(samba_value a);
-SAMBA_API samba_value samba_expm1(samba_value a); /* exp(a) - 1, with all digits near 0 */
-SAMBA_API samba_value samba_log(samba_value a);
-SAMBA_API samba_value samba_log2(samba_value a);
-SAMBA_API samba_value samba_log10(samba_value a);
-SAMBA_API samba_value samba_log1p(samba_value a); /* log(1 + a), with all digits near 0 */
-SAMBA_API samba_value samba_sin(samba_value a);
-SAMBA_API samba_value samba_cos(samba_value a);
-SAMBA_API samba_value samba_tan(samba_value a);
-SAMBA_API samba_value samba_asin(samba_value a);
-SAMBA_API samba_value samba_acos(samba_value a);
-SAMBA_API samba_value samba_atan(samba_value a);
-SAMBA_API samba_value samba_sinh(samba_value a);
-SAMBA_API samba_value samba_cosh(samba_value a);
-SAMBA_API samba_value samba_tanh(samba_value a);
-SAMBA_API samba_value samba_asinh(samba_value a);
-SAMBA_API samba_value samba_acosh(samba_value a);
-SAMBA_API samba_value samba_atanh(samba_value a);
-SAMBA_API samba_value samba_erf(samba_value a);
-SAMBA_API samba_value samba_erfc(samba_value a);
-SAMBA_API samba_value samba_sigmoid(samba_value a);
+SAMBA_API samba_value samba_frac(samba_value a);              /* a - trunc(a) */
 SAMBA_API samba_value samba_logit(samba_value a, double eps); /* log(a / (1 - a)), a clamped to eps .. 1 - eps; eps < 0: not clamped */
-SAMBA_API samba_value samba_detach(samba_value a);            /* a, through which no gradient flows */
 SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
 
 /* ---- two operands of real numbers ------------------------------------------------------------------------------------ */
-SAMBA_API samba_value samba_atan2(samba_value a, samba_value b);
-SAMBA_API samba_value samba_hypot(samba_value a, samba_value b);     /* sqrt(a^2 + b^2) */
 SAMBA_API samba_value samba_logaddexp(samba_value a, samba_value b); /* log(exp(a) + exp(b)) */
 SAMBA_API samba_value samba_xlogy(samba_value a, samba_value b);     /* a log(b), 0 where a is 0 */
 

@@ -196,7 +196,7 @@ static samba_tile tile_of(const samba_node *node)
 {
     static const samba_tile tiles[SAMBA_OP_COUNT] = {
 #define SAMBA_TILE_NONE SAMBA_TILE_COUNT
-#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
+#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, call) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
 #include "ops.def"
 #undef OP
 #undef SAMBA_TILE_NONE

@@ -5,10 +5,10 @@
 #include "ops/families.h"
 
 /* An empty cell is an error of the row, found before anything else is compiled. */
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp)                                                 \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, call)                                                 \
     _Static_assert(sizeof(#name) > 1 && sizeof(#arity) > 1 && sizeof(#attrs) > 1 && sizeof(#class) > 1 && sizeof(#tile) > 1 &&   \
                        sizeof(#infer) > 1 && sizeof(#vjp) > 1 && sizeof(#ref) > 1 && sizeof(#flops) > 1 && sizeof(#expand) > 1 &&  \
-                       sizeof(#amp) > 1,                                                                                         \
+                       sizeof(#amp) > 1 && sizeof(#call) > 1,                                                                                         \
                    "ops.def: operator '" #name "' has an empty cell");
 #include "ops.def"
 #undef OP
@@ -28,7 +28,7 @@
 #define samba_expand_none NULL
 
 const samba_op_facts samba_ops[SAMBA_OP_COUNT] = {
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp)                                                 \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, call)                                                 \
     {#name,           arity,           SAMBA_ATTRS_##attrs, CLASS_##class,        samba_infer_##infer,                           \
      samba_vjp_##vjp, samba_ref_##ref, samba_flops_##flops, samba_expand_##expand, SAMBA_AMP_##amp},
 #include "ops.def"
@@ -39,7 +39,7 @@ uint64_t samba_ops_signature(void)
 {
     /* Attribute kinds belong to it: a row means something else when its attributes change. */
     static const char tokens[] =
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp)                                                 \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, call)                                                 \
     #name "," #arity "," #attrs "," #class "," #tile "," #infer "," #vjp "," #ref "," #flops "," #expand "," #amp "\n"
 #include "ops.def"
 #undef OP

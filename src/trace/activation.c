@@ -7,19 +7,6 @@
 #include <sambaflow/activation.h>
 #include <math.h>
 
-static samba_value one(samba_op op, samba_value a)
-{
-    samba_graph *graph;
-    return samba_trace_value(graph, samba_trace_enter(samba_op_table[op].name, 1, &a, &graph) ? samba_emit1(graph, op, a.index) : SAMBA_NONE);
-}
-
-samba_value samba_relu(samba_value a) { return one(SAMBA_OP_relu, a); }
-samba_value samba_gelu(samba_value a) { return one(SAMBA_OP_gelu, a); }
-samba_value samba_gelu_tanh(samba_value a) { return one(SAMBA_OP_gelu_tanh, a); }
-samba_value samba_silu(samba_value a) { return one(SAMBA_OP_silu, a); }
-samba_value samba_mish(samba_value a) { return one(SAMBA_OP_mish, a); }
-samba_value samba_softplus(samba_value a) { return one(SAMBA_OP_softplus, a); }
-
 /* ---- positive values as they are ---- */
 
 samba_value samba_leaky_relu(samba_value a, double negative_slope)

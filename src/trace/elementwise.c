@@ -105,16 +105,6 @@ static samba_value with_alpha(samba_op op, samba_value a, samba_value b, samba_v
 samba_value samba_add_alpha(samba_value a, samba_value b, samba_value alpha) { return with_alpha(SAMBA_OP_add, a, b, alpha); }
 samba_value samba_sub_alpha(samba_value a, samba_value b, samba_value alpha) { return with_alpha(SAMBA_OP_sub, a, b, alpha); }
 
-/* An operator whose operands are rounded to its dtype, as PyTorch does for all but the above. */
-static samba_value plain(samba_op op, samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote(samba_op_table[op].name, 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return samba_trace_value(graph, samba_emit2(graph, op, samba_trace_operand(a, dtype), samba_trace_operand(b, dtype)));
-}
-
 static samba_value quotient(samba_op op, samba_value a, samba_value b)
 {
     samba_graph *graph;
@@ -125,7 +115,7 @@ static samba_value quotient(samba_op op, samba_value a, samba_value b)
     if (!samba_dtype_is_floating_point(dtype) && samba_trace_known(b, &divisor) && samba_trace_held(divisor, dtype) == 0)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
                                                             "an integer cannot be divided by 0, given %s by %g", samba_dtype_name(dtype), divisor));
-    return plain(op, a, b);
+    return samba_trace_promoted(op, a, b);
 }
 
 samba_value samba_floor_divide(samba_value a, samba_value b) { return quotient(SAMBA_OP_floor_divide, a, b); }
@@ -230,13 +220,6 @@ samba_value samba_lerp(samba_value a, samba_value b, samba_value weight)
 
 /* ---- comparisons ---- */
 
-samba_value samba_eq(samba_value a, samba_value b) { return plain(SAMBA_OP_eq, a, b); }
-samba_value samba_ne(samba_value a, samba_value b) { return plain(SAMBA_OP_ne, a, b); }
-samba_value samba_lt(samba_value a, samba_value b) { return plain(SAMBA_OP_lt, a, b); }
-samba_value samba_le(samba_value a, samba_value b) { return plain(SAMBA_OP_le, a, b); }
-samba_value samba_gt(samba_value a, samba_value b) { return plain(SAMBA_OP_gt, a, b); }
-samba_value samba_ge(samba_value a, samba_value b) { return plain(SAMBA_OP_ge, a, b); }
-
 samba_value samba_isnan(samba_value a)
 {
     samba_graph *graph;
@@ -303,7 +286,7 @@ static samba_value bits(samba_op op, samba_op of_bools, samba_value a, samba_val
     samba_dtype dtype;
     if (!samba_trace_promote(samba_op_table[op].name, 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
-    return dtype == SAMBA_BOOL ? plain(of_bools, a, b) : plain(op, a, b);
+    return dtype == SAMBA_BOOL ? samba_trace_promoted(of_bools, a, b) : samba_trace_promoted(op, a, b);
 }
 
 samba_value samba_bitwise_and(samba_value a, samba_value b) { return bits(SAMBA_OP_bitwise_and, SAMBA_OP_mul, a, b); }
@@ -318,8 +301,6 @@ samba_value samba_bitwise_not(samba_value a)
     return samba_trace_value(graph, samba_value_dtype(a) == SAMBA_BOOL ? E1(logical_not, a.index) : E1(bitwise_not, a.index));
 }
 
-samba_value samba_left_shift(samba_value a, samba_value b) { return plain(SAMBA_OP_left_shift, a, b); }
-samba_value samba_right_shift(samba_value a, samba_value b) { return plain(SAMBA_OP_right_shift, a, b); }
 
 /* ---- choice ---- */
 
@@ -347,8 +328,6 @@ samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value
     return samba_trace_value(graph, E3(where, mask.index, samba_trace_operand(value, samba_value_dtype(a)), a.index));
 }
 
-samba_value samba_maximum(samba_value a, samba_value b) { return plain(SAMBA_OP_maximum, a, b); }
-samba_value samba_minimum(samba_value a, samba_value b) { return plain(SAMBA_OP_minimum, a, b); }
 
 /* Whether `wins` says so, or b is NaN: a; else b. */
 static samba_value without_nan(const char *what, samba_op wins, samba_value a, samba_value b)

@@ -16,6 +16,8 @@ bool samba_trace_promote(const char *what, int count, const samba_value *values,
 bool samba_trace_promote_floating(const char *what, int count, const samba_value *values, samba_graph **graph, samba_dtype *dtype);
 /* A value in `dtype`. A number that is known becomes a constant of it. */
 samba_ref samba_trace_operand(samba_value value, samba_dtype dtype);
+/* An operator of two operands in the dtype they meet in, to which they are rounded, as PyTorch does for all but arithmetic. */
+samba_value samba_trace_promoted(samba_op op, samba_value a, samba_value b);
 /* Whether it is a number whose value stands in the graph. */
 bool samba_trace_known(samba_value value, double *number);
 /* `number` as a value of `dtype` holds it: integers wrap, 16-bit floats are rounded. */

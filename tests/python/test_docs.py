@@ -33,7 +33,7 @@ def test_readme(tmp_path, monkeypatch):
 def test_readme_in_c(tmp_path):
     (code,) = blocks("README.md", "c")
     (tmp_path / "circle.c").write_text(code, encoding="utf-8")
-    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", "circle.c", "-o", "circle", f"-L{BUILD}", "-lsambaflow",
+    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", f"-I{BUILD / 'include'}", "circle.c", "-o", "circle", f"-L{BUILD}", "-lsambaflow",
                     f"-Wl,-rpath,{BUILD}"], cwd=tmp_path, check=True)  # fmt: skip
     lines = subprocess.run(["./circle"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split("\n")
     losses = [float(line.split()[-1]) for line in lines if line.startswith("step")]

@@ -23,7 +23,7 @@ def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("c")
     (block,) = blocks("docs/python.md", "c")
     (folder / "digits.c").write_text(block, encoding="utf-8")
-    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", "digits.c", "-o", "digits", f"-L{BUILD}", "-lsambaflow",
+    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", f"-I{BUILD / 'include'}", "digits.c", "-o", "digits", f"-L{BUILD}", "-lsambaflow",
                     f"-Wl,-rpath,{BUILD}"], cwd=folder, check=True)  # fmt: skip
     assert b"libpython" not in subprocess.run(["ldd", folder / "digits"], check=True, capture_output=True).stdout
     return folder / "digits"

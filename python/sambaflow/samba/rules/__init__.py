@@ -4,7 +4,8 @@
 A rule has the signature of the torch function, after the tracer. It says what is not supported itself, because what falls through to ATen
 would be taken apart, or refused under a name the user never wrote. Shapes, dtypes and promotion are the library's.
 
-To add one: write it in the file of its kind. common.py has what rules share."""
+To add one: write it in the file of its kind. common.py has what rules share. A C function of one value or two that has the name of torch's needs none
+(operators.py)."""
 from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     activation,
     convolution,
@@ -13,6 +14,7 @@ from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     losses,
     nn,
     norms,
+    operators,
     pooling,
     products,
     random,
@@ -23,3 +25,6 @@ from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     sorting,
     values,
 )
+
+operators.register()
+elementwise.write_back()

@@ -5,7 +5,6 @@ import torch.nn.functional as F
 
 from sambaflow._core import lib
 from sambaflow.samba.rules.common import cast, in_place, number, rank, wrapped_dim
-from sambaflow.samba.rules.elementwise import write_back
 from sambaflow.samba.rules.nn import softmax_dim
 from sambaflow.samba.trace import rule
 
@@ -74,6 +73,3 @@ def glu(t, input, dim=-1):
 @rule(F.softmin)
 def softmin(t, input, dim=None, _stacklevel=3, dtype=None):
     return t.wrap(lib.samba_softmin(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
-
-
-write_back()

@@ -74,6 +74,20 @@ def filled(t, shape, value, like):
     return t.wrap(lib.samba_constant(t.graph, float(value), dtype_number(like.dtype), len(shape), list(shape)))
 
 
+def named(name):
+    """torch's function, the tensor's method and the ATen operator of a name, as many as there are."""
+    places = (torch.Tensor,) if name.startswith("__") else (torch, torch.Tensor, torch.nn.functional, torch.special, torch.ops.aten)
+    return [getattr(place, name) for place in places if hasattr(place, name)]
+
+
+def unary(call, *functions):
+    @rule(*functions)
+    def traced(t, input):
+        return t.wrap(call(t.value(input)))
+
+    return traced
+
+
 def binary(call, *functions):
     """A function of two operands, either of which may be a number."""
 

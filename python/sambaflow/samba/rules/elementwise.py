@@ -4,31 +4,19 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import NONE, binary, cast, in_place, method_in_place, unsupported
+from sambaflow.samba.rules.common import NONE, binary, cast, in_place, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
 
 aten = torch.ops.aten
 T = torch.Tensor
 
 
-def _named(name):
-    """torch's function, the tensor's method and the ATen operator of a name, as many as there are."""
-    return [getattr(place, name) for place in ((T,) if name.startswith("__") else (torch, T, aten)) if hasattr(place, name)]
-
-
-def _operators(words, register):
-    """The library's functions samba_<word>, each for torch's functions of that name; "word=other" also for those of another one."""
+def _also_named(words):
+    """"name=other": the library's function samba_<name> serves torch's functions of other names too. Its own are known without (operators.py)."""
     for word in words.split():
         name, *others = word.split("=")
-        register(getattr(lib, f"samba_{name}"), *(f for each in (name, *others) for f in _named(each)))
-
-
-def _unary(call, *functions):
-    @rule(*functions)
-    def traced(t, input):
-        return t.wrap(call(t.value(input)))
-
-    return traced
+        call = getattr(lib, f"samba_{name}")
+        (unary, binary)[len(ffi.typeof(call).args) - 1](call, *(f for other in others for f in named(other)))
 
 
 def _reflected(call, *functions):
@@ -37,20 +25,12 @@ def _reflected(call, *functions):
         return t.wrap(call(t.operand(other), t.value(input)))
 
 
-_operators(
-    """neg=negative=__neg__ abs=absolute=__abs__ sign=sgn square floor=__floor__ ceil=__ceil__ trunc=fix=__trunc__ frac sqrt rsqrt reciprocal exp exp2
-    expm1 log log2 log10 log1p sin cos tan asin=arcsin acos=arccos atan=arctan sinh cosh tanh asinh=arcsinh acosh=arccosh atanh=arctanh erf erfc
-    sigmoid isnan isinf isfinite logical_not bitwise_not=__invert__""",
-    _unary,
-)
-rule(F.tanh)(RULES[torch.tanh])
-rule(F.sigmoid)(RULES[torch.sigmoid])
-_operators(
-    """mul=multiply=__mul__=__rmul__ floor_divide=__floordiv__ remainder=__mod__ fmod pow=__pow__ maximum minimum fmax fmin atan2=arctan2
-    hypot copysign logaddexp xlogy heaviside eq=__eq__ ne=not_equal=__ne__ lt=less=__lt__ le=less_equal=__le__ gt=greater=__gt__
-    ge=greater_equal=__ge__ logical_and logical_or logical_xor bitwise_and=__and__=__rand__ bitwise_or=__or__=__ror__ bitwise_xor=__xor__=__rxor__
-    left_shift=bitwise_left_shift=__lshift__ right_shift=bitwise_right_shift=__rshift__""",
-    binary,
+_also_named(
+    """neg=negative=__neg__ abs=absolute=__abs__ sign=sgn floor=__floor__ ceil=__ceil__ trunc=fix=__trunc__ asin=arcsin acos=arccos atan=arctan
+    asinh=arcsinh acosh=arccosh atanh=arctanh bitwise_not=__invert__ mul=multiply=__mul__=__rmul__ floor_divide=__floordiv__ remainder=__mod__
+    pow=__pow__ atan2=arctan2 eq=__eq__ ne=not_equal=__ne__ lt=less=__lt__ le=less_equal=__le__ gt=greater=__gt__ ge=greater_equal=__ge__
+    bitwise_and=__and__=__rand__ bitwise_or=__or__=__ror__ bitwise_xor=__xor__=__rxor__ left_shift=bitwise_left_shift=__lshift__
+    right_shift=bitwise_right_shift=__rshift__"""
 )
 _reflected(lib.samba_pow, T.__rpow__)
 _reflected(lib.samba_div, T.__rtruediv__, T.__rdiv__)
@@ -92,7 +72,7 @@ def div(t, input, other, *, rounding_mode=None):
     return t.wrap(_ROUNDED[rounding_mode](t.operand(input), t.operand(other)))
 
 
-@rule(torch.round, T.round, aten.round)
+@rule(torch.round, T.round, torch.special.round, aten.round)
 def round_(t, input, *, decimals=0):
     return t.wrap(lib.samba_round_decimals(t.value(input), decimals))
 
@@ -213,7 +193,7 @@ _OPERATORS = "add sub mul truediv pow floordiv mod and or xor lshift rshift"
 
 
 def write_back():
-    """The methods that end in '_' and the operators like +=. activation.py calls it, when every function has its rule."""
+    """The methods that end in '_' and the operators like +=. Called when every function has its rule."""
     for name in _IN_PLACE.split():
         method_in_place(getattr(T, name + "_"), RULES[getattr(T, name)])
     for name in _OPERATORS.split():
