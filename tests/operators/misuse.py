@@ -12,7 +12,9 @@ sentences by --write. A line has torch, F (torch.nn.functional), samba, and
     text("%1 = softmax %0 dim=5 : float32[3] @FWD", float32(3))      nodes in the graph's text form, behind inputs %0, %1 ...
 
 The same sentence comes from C, which traces, and from eager execution, unless torch itself has the function there: `misuse` checks that as well.
-"TypeError, of torch" is what torch says before it asks the library: a number of arguments, or a type, that its function does not have."""
+"TypeError, of torch" is what torch says before it asks the library: a number of arguments, or a type, that its function does not have.
+
+An operator whose row of src/ops.def says how it is called needs no section: it has the misuses of its kind (of_kind), and --write adds them."""
 import argparse
 import importlib
 import pathlib
@@ -132,12 +134,39 @@ def families():
     return sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
+def of_kind(name, arity):
+    """Misuses that any operator of that many operands has."""
+    def line(operands, shape):
+        words, given = "".join(f" %{i}" for i in range(operands)), ", ".join(["float32(3)"] * max(operands, 1))
+        return f'text("%{max(operands, 1)} = {name}{words} : float32[{shape}] @FWD", {given})'
+
+    return [line(arity + 1, 3), line(arity - 1, 3), line(arity, 5)]
+
+
+def called():
+    """name -> number of operands, of operators whose row says how they are called."""
+    sys.path.insert(0, str(HERE.parents[1] / "tools"))
+    from make_operators import functions
+
+    return {name: arity for name, arity, _, _ in functions((HERE.parents[1] / "src" / "ops.def").read_text())}
+
+
+def of_kinds(family, known=()):
+    """Sections of the operators of a family that have none of their own."""
+    arities = called()
+    return [(row.name, [(code, "") for code in of_kind(row.name, arities[row.name])])
+            for row in importlib.import_module(family).OPERATORS if row.name in arities and row.name not in known]  # fmt: skip
+
+
 def missing():
-    """Rows of the families without a section of three misuses or more."""
+    """Rows of the families without a section of three misuses or more, and those of a kind that say nothing of use."""
     bad = []
     for family in sorted(path.stem for path in HERE.glob("*.py") if "\nOPERATORS = " in path.read_text()):
         path = FOLDER / f"{family}.txt"
         counts = {operator: len(misuses) for operator, misuses in read(path)} if path.exists() else {}
+        for operator, misuses in of_kinds(family, counts):
+            counts[operator] = len(misuses)
+            bad += [f"{operator}: {code}: {said}" for code, said in ((code, traced(code)) for code, _ in misuses) if operator not in said.partition(": ")[2]]
         bad += [f"{family}: {row.name} has {counts.get(row.name, 0)} misuses, expected 3 or more" for row in importlib.import_module(family).OPERATORS
                 if counts.get(row.name, 0) < 3]  # fmt: skip
     return bad
@@ -169,7 +198,8 @@ def main():
     for family in options.families or families():
         path = FOLDER / f"{family}.txt"
         if options.write:
-            path.write_text(written(family, read(path)))
+            found = read(path)
+            path.write_text(written(family, found + of_kinds(family, dict(found))))
         bad += wrong(family)
     print("\n".join(bad) if bad else "every message is as it stands there")
     return 1 if bad else 0

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/operators.md: from the families' rows, src/ops.def and what prove.py noted in docs/operators.json.
 
-    page.py             whether every row, of families and of ops.def, stands in the page; needs no torch
+    page.py             which rows, of families and of ops.def, the page lacks; fails where it has one that is no more. Needs no torch
     page.py --write     writes it anew"""
 import argparse
 import ast
@@ -50,11 +50,14 @@ def written_names(family):
     return sorted({n.args[0].value for n in calls if isinstance(n.args[0], ast.Constant)})
 
 
-def missing():
-    text = PAGE.read_text() if PAGE.exists() else ""
-    bad = [f"{family}: {name} has no row" for family in families() for name in written_names(family) if f"| `{name}` |" not in text.partition("## Core operators")[0]]
-    bad += [f"ops.def: {name} has no row" for name, _, _ in core() if f"| `{name}` |" not in text.partition("## Core operators")[2]]
-    return bad
+def differences():
+    """Rows that the page does not have yet, which the next `make prove` with --json finds, and those that it should no longer have."""
+    proved, _, cores = PAGE.read_text().partition("## Core operators")
+    named = {name for family in families() for name in written_names(family)}
+    left = [f"tests/operators: {name}" for name in sorted(named) if f"| `{name}` |" not in proved]
+    left += [f"src/ops.def: {name}" for name, _, _ in core() if f"| `{name}` |" not in cores]
+    gone = sorted(set(re.findall(r"^\| `(\w+)` \|", cores, re.M)) - {name for name, _, _ in core()})
+    return left, gone
 
 
 # ---- with it ----
@@ -166,9 +169,14 @@ def main():
     parser.add_argument("--write", action="store_true")
     if parser.parse_args().write:
         write()
-    bad = missing()
-    print("\n".join(bad) + "\ndocs/operators.md is not as the tables are: tests/operators/page.py --write makes it" if bad else "docs/operators.md has every row")
-    return 1 if bad else 0
+    left, gone = differences()
+    if left:
+        print(f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='--json docs/operators.json' and tests/operators/page.py --write add them")
+    if gone:
+        print(f"docs/operators.md has rows that are no more: {', '.join(gone)}: tests/operators/page.py --write makes it anew")
+    if not left and not gone:
+        print("docs/operators.md has every row")
+    return 1 if gone else 0
 
 
 if __name__ == "__main__":
