@@ -138,3 +138,24 @@ samba_status samba_vjp_copysign(samba_vjp *vjp)
     samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
     return SAMBA_OK;
 }
+
+/* ---- entr: -x log(x), 0 at 0, -infinity below ---- */
+
+samba_ref samba_expand_entr(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_ref x = samba_emit_lift(graph, inputs[0]);
+    samba_ref term = samba_emit1(graph, SAMBA_OP_neg, samba_emit2(graph, SAMBA_OP_mul, x, samba_emit1(graph, SAMBA_OP_log, x)));
+    term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0), samba_emit_constant(graph, 0, samba_ref_dtype(graph, x)), term);
+    samba_ref below = samba_emit_constant(graph, -INFINITY, samba_ref_dtype(graph, x));
+    return samba_emit_cast(graph, samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_lt, x, 0), below, term), dtype);
+}
+
+/* -log(x) - 1; infinite at 0, NaN below, which the logarithm is by itself */
+samba_status samba_vjp_entr(samba_vjp *vjp)
+{
+    return along(vjp, 0, neg(vjp, plus(vjp, samba_emit1(vjp->graph, SAMBA_OP_log, input(vjp, 0)), 1)));
+}
+
+static double entr(double x) { return x < 0 ? -INFINITY : x == 0 ? 0 : -x * log(x); }
+samba_status samba_ref_entr(const samba_reference *reference) { return of_one(reference, entr); }

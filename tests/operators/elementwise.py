@@ -237,6 +237,7 @@ OPERATORS = [
     Operator("reciprocal", torch.reciprocal, one(0.2, 3, edge_gradient=False), dtypes=ALL),
     *_rules("exp exp2 expm1 sin cos tan sinh cosh tanh atan asinh erf erfc sigmoid", one(), dtypes=ALL),
     *_rules("log log2 log10", one(0.1, 9), dtypes=ALL),
+    Operator("entr", torch.special.entr, one(0.01, 9), dtypes=ALL),
     Operator("log1p", torch.log1p, one(-0.9, 9), dtypes=ALL),
     *_rules("asin acos atanh", one(-0.95, 0.95), dtypes=ALL),
     Operator("acosh", torch.acosh, one(1.1, 9), dtypes=ALL),
