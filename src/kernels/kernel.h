@@ -17,6 +17,7 @@ extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "
 samba_isa samba_isa_best(void); /* what this CPU and build have */
 
 typedef struct samba_pool_plan samba_pool_plan; /* kernels/cpu/pool.h */
+typedef struct samba_pool_scratch samba_pool_scratch;
 
 typedef struct samba_combined samba_combined;   /* kernels/cpu/tile.h */
 typedef struct samba_updates samba_updates;     /* kernels/cpu/update.h */
@@ -51,14 +52,10 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     const samba_updates *updates;
     const samba_moves *moves;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
-    /* Planes in a row: operands in the stage's order, `result` the last; value and place: room for a row of results, value also for a row
-     * of the plane (kernels/cpu/pool.h) */
-    void (*pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value,
-                     int64_t *place);
-    void (*pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value,
-                     int64_t *place);
-    void (*pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value,
-                     int64_t *place);
+    /* Planes in a row: operands in the stage's order, `result` the last */
+    void (*pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
+    void (*pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
+    void (*pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain block
      * kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,

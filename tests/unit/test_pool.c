@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float
- * dtype, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results must
+ * dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results must
  * be equal. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,6 @@
 
 #include "failing_allocator.h"
 #include "naive_tiles.h"
-
-static const samba_dtype floats[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
 
 static double read(const tile_case *t, const char *memory, int buffer, int64_t i)
 {
@@ -57,8 +55,8 @@ static void naive_pool(const tile_case *t, char *memory)
                             }
                         }
                 if (!p->gradient)
-                    write(t, memory, result, at, p->average ? sum / (double)count : most);
-                else if (!p->average)
+                    write(t, memory, result, at, p->indices ? (double)best : p->average ? sum / (double)count : most);
+                else if (!p->average && best >= 0)
                     dx[best] += read(t, memory, dy, at);
             }
         for (int64_t k = 0; p->gradient && k < p->h * p->w; k++)
@@ -103,8 +101,10 @@ static void pool_case(tile_case *t, samba_dtype dtype, const samba_pool *pool)
     t->stage.pool = *pool;
     int64_t sizes[3] = {in, out, in};
     int first = pool->average && pool->gradient ? 1 : 0, last = pool->gradient ? 3 : 2;
-    for (int i = first; i < last; i++)
-        t->operands[t->stage.operand_count++] = (samba_operand){.buffer = case_buffer(t, dtype, sizes[i]), .dtype = dtype};
+    for (int i = first; i < last; i++) {
+        samba_dtype own = pool->indices && i == 1 ? SAMBA_INT64 : dtype;
+        t->operands[t->stage.operand_count++] = (samba_operand){.buffer = case_buffer(t, own, sizes[i]), .dtype = own};
+    }
 }
 
 static void test_pool(void **state)
@@ -118,30 +118,40 @@ static void test_pool(void **state)
             {4, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
         {2, 6, 2, 2, 2, 2, 0, 0, 1, 1}, {3, 5, 2, 2, 2, 2, 0, 0, 1, 1}, {120, 60, 2, 2, 2, 2, 0, 0, 1, 1}, /* rows in pairs, one left; bands */
         {4, 71, 2, 2, 2, 2, 0, 0, 1, 1}, {5, 32, 2, 2, 2, 2, 0, 0, 1, 1}, {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},
+        {9, 67, 3, 3, 2, 2, 1, 1, 1, 1}, {16, 16, 3, 3, 2, 2, 1, 1, 1, 1}, {6, 33, 3, 3, 2, 2, 0, 0, 1, 1}, {5, 31, 4, 4, 2, 2, 1, 1, 1, 1}, /* two lines */
+        {3, 65, 5, 5, 2, 2, 2, 2, 1, 1}, {7, 64, 3, 3, 2, 2, 1, 1, 2, 3}, {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},
+        {6, 50, 3, 3, 1, 1, 1, 1, 1, 1}, {4, 40, 3, 5, 3, 3, 1, 2, 2, 2}, {9, 9, 9, 9, 9, 9, 0, 0, 1, 1}, /* one, three, as many as columns */
+        {8, 40, 2, 1, 3, 2, 0, 0, 1, 1}, {5, 70, 2, 2, 4, 5, 1, 1, 1, 2}, {3, 2, 2, 2, 1, 1, 1, 1, 3, 3}, /* windows apart; none of one inside */
+        {20, 1, 3, 1, 1, 1, 1, 0, 4, 1}, {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},
     };
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT8};
     srand(7);
     for (int f = 0; f < SAMBA_COUNT(forms); f++)
-        for (int kind = 0; kind < 6; kind++)
-            for (int d = 0; d < SAMBA_COUNT(floats); d++) {
+        for (int kind = 0; kind < 7; kind++)
+            for (int d = 0; d < SAMBA_COUNT(dtypes); d++) {
                 const int64_t *v = forms[f];
-                samba_pool pool = {.average = kind >= 2, .gradient = kind % 2, .count_include_pad = kind >= 4, .planes = 3,
+                bool whole = !samba_dtype_is_floating_point(dtypes[d]);
+                if (whole && ((kind != 0 && kind != 6) || v[8] > 2)) /* the least integer is no number of the double that is compared */
+                    continue;
+                samba_pool pool = {.average = kind >= 2 && kind < 6, .gradient = kind % 2, .count_include_pad = kind >= 4, .indices = kind == 6, .planes = 3,
                                    .h = v[0], .w = v[1],
                                    .kernel = {v[2], v[3]}, .stride = {v[4], v[5]}, .padding = {v[6], v[7]},
                                        .dilation = {v[8], v[9]}};
                 pool.oh = (pool.h + 2 * pool.padding[0] - pool.dilation[0] * (pool.kernel[0] - 1) - 1) / pool.stride[0] + 1;
                 pool.ow = (pool.w + 2 * pool.padding[1] - pool.dilation[1] * (pool.kernel[1] - 1) - 1) / pool.stride[1] + 1;
                 tile_case t;
-                pool_case(&t, floats[d], &pool);
-                if (!pool.average) {
+                pool_case(&t, dtypes[d], &pool);
+                if (!pool.average && !whole && pool.w > 0) {
                     write(&t, t.memory, 0, 17 % (pool.h * pool.w), NAN);
                     write(&t, t.memory, 0, 18 % (pool.h * pool.w), -INFINITY);
                     for (int64_t k = pool.h * pool.w; k < 2 * pool.h * pool.w; k++) /* a plane of nothing but -inf */
                         write(&t, t.memory, 0, k, -INFINITY);
                 }
-                char *want = malloc((size_t)t.bytes);
+                char *want = malloc((size_t)t.bytes), name[40];
+                snprintf(name, sizeof name, "pool, form %d, kind %d", f, kind);
                 memcpy(want, t.memory, (size_t)t.bytes);
                 naive_pool(&t, want);
-                check(&t, want, floats[d] == SAMBA_FLOAT32 ? 1e-6 : floats[d] == SAMBA_FLOAT64 ? 1e-14 : 8e-3, "pool", 0);
+                check(&t, want, dtypes[d] == SAMBA_FLOAT32 ? 1e-6 : dtypes[d] == SAMBA_FLOAT64 ? 1e-14 : 8e-3, name, 0);
                 free(want);
                 case_end(&t);
             }
@@ -269,6 +279,11 @@ static void test_errors(void **state)
     t.operands[0].dtype = SAMBA_BFLOAT16;
     t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
+    t.operands[0].dtype = SAMBA_FLOAT32; /* a window from the first to the last of 2^32 elements */
+    t.stage.pool = (samba_pool){.planes = 1, .h = 2, .w = INT64_C(1) << 32, .oh = 1, .ow = 1, .kernel = {2, 1}, .stride = {1, 1}, .dilation = {1, 1}, .gradient = 1};
+    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
+    assert_string_equal(samba_error_message(context),
+                        "stage case: a window of 2 by 1 elements, 1 by 1 apart, is too large to be searched");
     case_end(&t);
     gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, SAMBA_GATHER_ADD, ROWS, 4, 4, 4);
     fail_each_allocation(prepare_some, &t);

@@ -40,6 +40,8 @@ INLINE floats load_part_f32(const float *p, int n) { return (floats)_mm256_maskl
 INLINE void store_part_f32(float *p, int n, floats v) { _mm256_maskstore_ps(p, first_lanes(n), (__m256)v); }
 INLINE doubles load_part_f64(const double *p, int n) { return (doubles)_mm256_maskload_pd(p, first_lanes(2 * n)); }
 INLINE void store_part_f64(double *p, int n, doubles v) { _mm256_maskstore_pd(p, first_lanes(2 * n), (__m256d)v); }
+INLINE longs load_part_i64(const int64_t *p, int n) { return (longs)_mm256_maskload_epi64((const long long *)p, first_lanes(2 * n)); }
+INLINE void store_part_i64(int64_t *p, int n, longs v) { _mm256_maskstore_epi64((long long *)p, first_lanes(2 * n), (__m256i)v); }
 #else
 INLINE floats load_part_f32(const float *p, int n)
 {
@@ -65,14 +67,27 @@ INLINE void store_part_f64(double *p, int n, doubles v)
     for (int i = 0; i < n; i++)
         p[i] = v[i];
 }
+INLINE longs load_part_i64(const int64_t *p, int n)
+{
+    longs v = {0};
+    for (int i = 0; i < n; i++)
+        v[i] = p[i];
+    return v;
+}
+INLINE void store_part_i64(int64_t *p, int n, longs v)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = v[i];
+}
 #endif
 
 /* The first n lanes for any n, worked out once for many rows: none where n <= 0, whole vectors from all on. */
 #if defined(__AVX512F__)
 typedef __mmask16 span_f32;
-typedef __mmask8 span_f64;
+typedef __mmask8 span_f64, span_i64;
 INLINE span_f32 span_of_f32(int64_t n) { return (span_f32)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
 INLINE span_f64 span_of_f64(int64_t n) { return (span_f64)(n >= 8 ? 0xff : n > 0 ? (1 << n) - 1 : 0); }
+INLINE span_i64 span_of_i64(int64_t n) { return span_of_f64(n); }
 INLINE floats load_span_f32(const float *p, span_f32 span) { return (floats)_mm512_maskz_loadu_ps(span, p); }
 INLINE doubles load_span_f64(const double *p, span_f64 span) { return (doubles)_mm512_maskz_loadu_pd(span, p); }
 INLINE void store_span_f32(float *p, span_f32 span, floats v)
@@ -85,10 +100,17 @@ INLINE void store_span_f64(double *p, span_f64 span, doubles v)
     if (span)
         _mm512_mask_storeu_pd(p, span, (__m512d)v);
 }
+INLINE longs load_span_i64(const int64_t *p, span_i64 span) { return (longs)_mm512_maskz_loadu_epi64(span, p); }
+INLINE void store_span_i64(int64_t *p, span_i64 span, longs v)
+{
+    if (span)
+        _mm512_mask_storeu_epi64(p, span, (__m512i)v);
+}
 #else
-typedef int64_t span_f32, span_f64;
+typedef int64_t span_f32, span_f64, span_i64;
 INLINE span_f32 span_of_f32(int64_t n) { return n; }
 INLINE span_f64 span_of_f64(int64_t n) { return n; }
+INLINE span_i64 span_of_i64(int64_t n) { return n; }
 #define SPAN(x, T, VECTOR)                                                                                                   \
     INLINE VECTOR load_span_##x(const T *p, int64_t n)                                                                       \
     {                                                                                                                        \
@@ -108,6 +130,7 @@ INLINE span_f64 span_of_f64(int64_t n) { return n; }
     }
 SPAN(f32, float, floats)
 SPAN(f64, double, doubles)
+SPAN(i64, int64_t, longs)
 #undef SPAN
 #endif
 
@@ -124,6 +147,10 @@ INLINE doubles beaten_f64(doubles x, doubles y, doubles if_x, doubles if_y)
     __mmask8 m = greater | _mm512_cmp_pd_mask((__m512d)y, (__m512d)y, _CMP_UNORD_Q);
     return (doubles)_mm512_mask_blend_pd(m, (__m512d)if_x, (__m512d)if_y);
 }
+INLINE longs beaten_i64(longs x, longs y, longs if_x, longs if_y)
+{
+    return (longs)_mm512_mask_blend_epi64(_mm512_cmpgt_epi64_mask((__m512i)y, (__m512i)x), (__m512i)if_x, (__m512i)if_y);
+}
 #else
 INLINE floats beaten_f32(floats x, floats y, floats if_x, floats if_y)
 {
@@ -134,6 +161,11 @@ INLINE doubles beaten_f64(doubles x, doubles y, doubles if_x, doubles if_y)
 {
     longs m = (y > x) | (y != y);
     return (doubles)(((longs)if_y & m) | ((longs)if_x & ~m));
+}
+INLINE longs beaten_i64(longs x, longs y, longs if_x, longs if_y)
+{
+    longs m = y > x;
+    return (if_y & m) | (if_x & ~m);
 }
 #endif
 

@@ -51,11 +51,11 @@ SAMBA_EACH_CLASS(CLASS)
 #undef CLASS
 
 void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
-                                    void *value, int64_t *place);
+                                    const samba_pool_scratch *scratch);
 void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
-                                    void *value, int64_t *place);
+                                    const samba_pool_scratch *scratch);
 void SAMBA_ISA_NAME(samba_pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
-                                    void *value, int64_t *place);
+                                    const samba_pool_scratch *scratch);
 void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
 extern const samba_combined SAMBA_ISA_NAME(samba_combined);
 extern const samba_updates SAMBA_ISA_NAME(samba_updates);

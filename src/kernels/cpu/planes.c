@@ -7,17 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Where the plane's element for (ky, kx) of result (oi, 0) would be. */
-static int64_t row_start(const samba_pool *p, int64_t oi, int64_t ky, int64_t kx)
-{
-    return (oi * p->stride[0] - p->padding[0] + ky * p->dilation[0]) * p->w - p->padding[1] + kx * p->dilation[1];
-}
-
 static bool is_2x2(const samba_pool *p)
 {
     return !p->adaptive && p->kernel[0] == 2 && p->kernel[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 && p->padding[0] == 0 &&
            p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1 && 2 * p->oh <= p->h && 2 * p->ow <= p->w;
 }
+
+/* Elements of INDICES */
+typedef int32_t index_f32;
+typedef int64_t index_f64, index_i64;
 
 #define T float
 #define LEAST -INFINITY
@@ -39,10 +37,10 @@ static bool is_2x2(const samba_pool *p)
 #undef LEAST
 #undef NO_NUMBER
 #undef VECTOR
-#undef INDICES
 #undef NAME
 #define T int64_t
 #define LEAST INT64_MIN
 #define NO_NUMBER(v) false
+#define VECTOR longs
 #define NAME(x) x##_i64
 #include "kernels/cpu/pool_plane.h"

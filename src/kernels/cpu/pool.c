@@ -6,6 +6,8 @@
 #include "kernels/kernel.h"
 #include "tensor/resample.h"
 
+enum { LANES = 16 }; /* of the longest vectors */
+
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
 /* k of 0 .. count-1 with 0 <= start + k*step < limit */
@@ -65,6 +67,52 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
     return SAMBA_OK;
 }
 
+/* Lines of greatest elements (pool_max.h). */
+static samba_status make_lines(const samba_prepare *prepare, const samba_stage *stage, samba_register_class class_, samba_pool_plan *plan)
+{
+    const samba_pool *p = &stage->pool;
+    int64_t kw = p->kernel[1], step = p->stride[1], across, down, kept = 1, size;
+    bool shared = step <= kw, places = p->gradient || p->indices; /* shared: a line has all columns of one remainder, else those of one place */
+    int64_t shift = shared ? (kw - 1) * p->dilation[1] / step : 0, whole = (p->ow + LANES - 1) / LANES * LANES;
+    plan->line_count = shared ? step : kw;
+    if (places) {
+        kept = (p->kernel[0] - 1) * p->dilation[0] + 1;
+        kept = kept < p->h ? kept : p->h > 1 ? p->h : 1;
+    }
+    if (!samba_mul_checked((p->kernel[0] - 1) * p->dilation[0], p->w, &down) || !samba_add_checked(down, (kw - 1) * p->dilation[1], &across) ||
+        (places && across > (class_ == SAMBA_F32 ? INT32_MAX : INT64_MAX / 2)) ||
+        !samba_mul_checked(plan->line_count, whole + (shift + LANES - 1) / LANES * LANES, &size) || !samba_mul_checked(size, kept, &down))
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a window of %lld by %lld elements, %lld by %lld apart, is too large to be searched",
+                          stage->name, (long long)p->kernel[0], (long long)kw, (long long)p->dilation[0], (long long)p->dilation[1]);
+    plan->kept = kept;
+    plan->kept_size = size;
+    samba_pool_line *lines = samba_arena_alloc(prepare->arena, (size_t)plan->line_count * sizeof *lines);
+    int64_t *starts = samba_arena_alloc(prepare->arena, (size_t)kw * sizeof *starts);
+    char *first = samba_arena_alloc(prepare->arena, (size_t)(places ? whole : 0) * 8);
+    if (!lines || !starts || !first)
+        return SAMBA_ERROR_MEMORY;
+    size /= plan->line_count;
+    for (int64_t l = 0; l < plan->line_count; l++) {
+        int64_t column = (shared ? l : l * p->dilation[1]) - p->padding[1]; /* of the line's first element */
+        samba_pool_range within = inside(column, step, p->w, p->ow + shift);
+        lines[l] = (samba_pool_line){.at = l * size + within.begin, .from = column + within.begin * step, .count = within.end - within.begin};
+    }
+    for (int64_t kx = 0; kx < kw; kx++)
+        starts[kx] = shared ? kx * p->dilation[1] % step * size + kx * p->dilation[1] / step : kx * size;
+    for (int64_t oj = 0; places && oj < whole; oj++) {
+        samba_pool_range within = inside(oj * step - p->padding[1], p->dilation[1], p->w, kw);
+        bool any = oj < p->ow && within.begin < within.end;
+        if (class_ == SAMBA_F32)
+            ((int32_t *)first)[oj] = any ? (int32_t)(within.begin * p->dilation[1]) : INT32_MIN;
+        else
+            ((int64_t *)first)[oj] = any ? within.begin * p->dilation[1] : INT64_MIN;
+    }
+    plan->lines = lines;
+    plan->starts = starts;
+    plan->first_inside = first;
+    return SAMBA_OK;
+}
+
 /* Tables of what each row or column of a resampled plane is made of. */
 static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p, samba_dtype dtype, samba_pool_plan *plan)
 {
@@ -115,14 +163,14 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
 typedef struct pool_state {
     samba_pool_plan plan;
     const samba_kernels *kernels;
-    void (*run)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, void *value, int64_t *place);
+    void (*run)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
     samba_dtype dtype;
     bool widened; /* elements are narrower than what is computed with */
     int operand_count;
     char *memory[3];      /* operands; the last is the result */
     int64_t elements[3];  /* of a plane */
     int64_t planes[3];    /* in thread scratch: widened planes */
-    int64_t value, place; /* in thread scratch: a row of results or of the plane, and of places */
+    int64_t value, place, lines; /* in thread scratch, as samba_pool_scratch */
     int64_t thread_scratch;
 } pool_state;
 
@@ -133,8 +181,7 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
     scratch += thread * s->thread_scratch;
     int64_t size = (int64_t)samba_dtype_size(s->dtype), planes = s->plan.pool.planes;
     int result = s->operand_count - 1;
-    void *value = scratch + s->value;
-    int64_t *place = (int64_t *)(scratch + s->place);
+    const samba_pool_scratch own = {scratch + s->value, scratch + s->place, scratch + s->lines};
     int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = s->widened ? 1 : end - begin;
     for (int64_t plane = begin; plane < end; plane += at_once) {
         char *memory[3] = {NULL, NULL, NULL}, *data[3] = {NULL, NULL, NULL};
@@ -146,7 +193,7 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
             if (s->widened && i < result)
                 s->kernels->load[s->dtype](data[i], memory[i], s->elements[i]);
         }
-        s->run(&s->plan, at_once, data[0], data[1], data[result], value, place);
+        s->run(&s->plan, at_once, data[0], data[1], data[result], &own);
         if (data[result] != memory[result])
             s->kernels->store[s->dtype](memory[result], data[result], s->elements[result]);
     }
@@ -181,7 +228,9 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
         SAMBA_TRY(make_plan(prepare, &stage->pool, class_ != SAMBA_I64, &s->plan));
     int64_t outside = stage->pool.h * stage->pool.w, result = stage->pool.oh * stage->pool.ow;
     int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
-    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow, &s->place);
+    if (!stage->pool.average && !stage->pool.adaptive)
+        SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
+    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->place) && reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */
