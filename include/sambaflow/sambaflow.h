@@ -13,6 +13,7 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
+#include <sambaflow/multigraph.h>
 #include <sambaflow/profile.h>
 #include <sambaflow/schedule.h>
 #include <sambaflow/session.h>

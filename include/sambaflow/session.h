@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running: a session holds one PEF on a device, its weights and state, and runs its sections.
+ * Running: a session holds one PEF on a device, its weights and state, and runs its sections. A PEF has one graph or several
+ * (multigraph.h), whose runs take turns: each gives what they share, the device's tensors, to the next, but not its activations.
  * Everything is planned at load: run allocates nothing. One thread uses a session at a time.
  *
  * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
@@ -50,16 +51,17 @@ typedef struct samba_run_options {
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
     bool train;             /* false, as torch's eval(): during this run every dropout rate is 0 and samba_training too */
-    int run_from_call_id;   /* the schedule's calls from this one on; -1: from the first. Calls are numbered from 0, as the .pef.log shows */
+    int run_from_call_id;   /* the schedule's calls from this one on; -1: from the first. Calls are numbered from 0, each graph's, as the .pef.log shows */
     int run_until_call_id;  /* up to this one, which is not run; -1: to the end. Runs of [0, k) and [k, end) are one run of the schedule,
                                gradient accumulation and dropout too */
     int output_gradient_count;
     samba_tensor *const *output_gradients; /* what the backward starts from, "<output>.grad": set before the run, and stay */
+    const char *graph_name; /* which graph runs: its schedule, or those of its sections that are asked for. NULL: the only one */
 } samba_run_options;
 SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
 
 /* Runs sections. Nothing is transferred or changed when an argument is wrong. Errors name the tensor or word, what was
- * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. A non-finite loss is no error: the run goes on, and
+ * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. BCKWD goes on from the FWD of its graph, if no other graph has run since. A non-finite loss is no error: the run goes on, and
  * samba_session_warning says so once. */
 SAMBA_API samba_status samba_run(samba_session *session, const samba_run_options *options);
 
@@ -105,9 +107,10 @@ typedef struct samba_section_info {
     int stage_count;
     int64_t flops, bytes;
     const char *redone_by; /* a section type that computes the same again: runs of both leave this section out; NULL: none */
+    int graph;             /* whose it is */
 } samba_section_info;
 SAMBA_API int samba_session_section_count(const samba_session *session);
-/* Length of the schedule: call ids are 0 to one less. */
+/* Length of the schedule, of the first graph where there are several: call ids are 0 to one less. */
 SAMBA_API int samba_session_call_count(const samba_session *session);
 SAMBA_API samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info);
 /* Names of hyperparameters (argins), with the value in force. */
@@ -131,9 +134,21 @@ SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats
 SAMBA_API void samba_session_reset_stats(samba_session *session);
 /* Dropout seeds are drawn from `seed` from here on as by a new session, also where the caller had given some. */
 SAMBA_API void samba_session_reset_random(samba_session *session, uint64_t seed);
-/* Name of the graph that was traced. Lives as long as the session. */
+typedef struct samba_graph_info { /* strings live as long as the session */
+    const char *name;
+    const char *text; /* of what was traced (docs/graph.md) */
+    bool inference;
+    int grad_accumulation_steps;
+    int first_section, section_count; /* ids of its sections; the schedule's calls */
+    int call_count;
+} samba_graph_info;
+SAMBA_API int samba_session_graph_count(const samba_session *session);
+SAMBA_API samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info);
+/* Does the graph have the tensor of that name? */
+SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, const char *tensor);
+/* Name of the graph that was traced, the first of several. Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_name(const samba_session *session);
-/* Text of the graph that was traced (docs/graph.md), as the PEF carries it. Lives as long as the session. */
+/* Text of the graph that was traced, the first of several, as the PEF carries it (docs/graph.md). Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_text(const samba_session *session);
 SAMBA_API int samba_session_threads(const samba_session *session);
 SAMBA_API const char *samba_session_isa(const samba_session *session);

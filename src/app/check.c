@@ -18,9 +18,9 @@ const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_ki
 static samba_status check_batch(const samba_app_run *run, const samba_plan *plan, int64_t batch)
 {
     const samba_app_arguments *a = run->arguments;
-    if (!a->batch_given || (a->microbatch == batch && (a->accumulation == plan->grad_accumulation_steps || plan->inference)))
+    if (!a->batch_given || (a->microbatch == batch && (a->accumulation == plan->graphs[0].grad_accumulation_steps || plan->graphs[0].inference)))
         return SAMBA_OK;
-    long long steps = plan->grad_accumulation_steps > 1 ? plan->grad_accumulation_steps : 1;
+    long long steps = plan->graphs[0].grad_accumulation_steps > 1 ? plan->graphs[0].grad_accumulation_steps : 1;
     return samba_fail(run->context, SAMBA_ERROR_SHAPE,
                       "'%s' was compiled for batch size %lld, microbatch size %lld, but %lld and %lld were given: leave out -b and -mb, or compile "
                       "again with them",
@@ -70,8 +70,8 @@ static samba_status check_graph(const samba_app_run *run, const samba_plan *plan
     char *text, ours[256], theirs[256];
     SAMBA_TRY(trace(run, count, inputs, &text));
     samba_status status = SAMBA_OK;
-    if (strcmp(text, plan->graph_text) != 0) {
-        first_difference(text, plan->graph_text, ours, theirs, sizeof ours);
+    if (strcmp(text, plan->graphs[0].text) != 0) {
+        first_difference(text, plan->graphs[0].text, ours, theirs, sizeof ours);
         status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: it has \"%s\" where they give \"%s\"",
                             run->arguments->pef, theirs, ours);
     }
@@ -103,6 +103,9 @@ samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, i
 {
     const samba_app_arguments *a = run->arguments;
     const samba_plan_tensor *first = NULL;
+    if (plan->graph_count > 1)
+        return samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has %d graphs and this program's PEFs have one: `sambaflow run` runs it", a->pef,
+                          plan->graph_count);
     for (int i = 0; i < plan->tensor_count && !first; i++)
         if (plan->tensors[i].kind == SAMBA_KIND_INPUT)
             first = &plan->tensors[i];

@@ -49,14 +49,16 @@ samba_status samba_describe_memory(samba_context *context, const samba_plan *pla
 samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file)
 {
     samba_table table;
+    const bool several = plan->graph_count > 1;
     samba_table_init(&table, context, "rlrrrl");
-    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\t%s", stages ? "stage" : "");
+    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\t%s", stages ? "stage" : several ? "graph" : "");
     for (int i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
         char flops[SAMBA_CELL], bytes[SAMBA_CELL];
-        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t", section->id, word(samba_section_type_names, 6, section->phase),
+        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s", section->id, word(samba_section_type_names, 6, section->phase),
                         section->redone_by > 0 ? " alone" : "", section->stage_count,
-                        samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes));
+                        samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes),
+                        several ? plan->graphs[samba_plan_graph_of(plan, i)].name : "");
         for (int k = 0; stages && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
             char sources[SAMBA_SOURCES_TEXT];
@@ -160,13 +162,34 @@ static json_t *tensor_json(const samba_plan_tensor *tensor)
     return object;
 }
 
+static json_t *graph_json(const samba_plan *plan, int32_t index)
+{
+    const samba_plan_graph *graph = &plan->graphs[index];
+    json_t *calls = json_array(), *tensors = json_array();
+    char hash[20];
+    int64_t flops, bytes;
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)graph->hash);
+    samba_plan_work(plan, index, &flops, &bytes);
+    for (int i = 0; i < graph->call_count; i++)
+        json_array_append_new(calls, json_integer(plan->calls[graph->first_call + i]));
+    for (int i = 0; i < graph->tensor_count; i++)
+        json_array_append_new(tensors, json_string(plan->tensors[graph->tensors[i]].name));
+    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o}", "name", graph->name, "graph_hash", hash, "inference", graph->inference, "precision",
+                     samba_precision_names[graph->precision], "grad_accumulation_steps", graph->grad_accumulation_steps, "run_flops", (json_int_t)flops,
+                     "run_bytes", (json_int_t)bytes, "schedule", calls, "tensors", tensors);
+}
+
 json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
 {
+    const samba_plan_graph *first = &plan->graphs[0];
     char hash[20];
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)plan->graph_hash);
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)first->hash);
+    json_t *graphs = json_array();
+    for (int i = 0; i < plan->graph_count; i++)
+        json_array_append_new(graphs, graph_json(plan, i));
     json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array(), *calls = json_array();
     int64_t flops, bytes;
-    samba_plan_work(plan, &flops, &bytes);
+    samba_plan_work(plan, 0, &flops, &bytes);
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++)
         json_object_set_new(memory, memory_parts[i].name,
                             unknown(&plan->memory, i) ? json_null() : json_integer(memory_part(&plan->memory, i)));
@@ -176,10 +199,10 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
         json_array_append_new(tensors, tensor_json(&plan->tensors[i]));
     for (int i = 0; i < plan->argin_count; i++)
         json_array_append_new(argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
-    for (int i = 0; i < plan->call_count; i++)
+    for (int i = 0; i < first->call_count; i++)
         json_array_append_new(calls, json_integer(plan->calls[i]));
-    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", plan->inference,
-                     "precision", samba_precision_names[plan->precision], "grad_accumulation_steps", plan->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
+    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", first->inference,
+                     "precision", samba_precision_names[first->precision], "grad_accumulation_steps", first->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
                      "memory_bytes", memory, "sections", sections, "tensors", tensors,
-                     "hyperparameters", argins, "schedule", calls);
+                     "hyperparameters", argins, "schedule", calls, "graphs", graphs);
 }

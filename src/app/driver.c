@@ -34,7 +34,7 @@ samba_status samba_app_measure(const samba_app_run *run)
     samba_status status = samba_pef_read(run->context, a->pef, &plan);
     if (status == SAMBA_OK)
         status = samba_app_check(run, &plan, &count, inputs);
-    bool inference = a->inference || plan.inference;
+    bool inference = a->inference || plan.graphs[0].inference;
     samba_plan_free(&plan);
     SAMBA_TRY(status);
     samba_measure_job job = {.pef = a->pef, .session = samba_app_session_options(a), .measure = samba_measure_defaults(), .json = a->json,

@@ -131,7 +131,7 @@ samba_status samba_measure_pef(samba_context *context, const samba_measure_job *
     samba_status status = samba_pef_read(context, job->pef, &plan);
     if (status == SAMBA_OK)
         status = samba_io_new(context, &plan, job->session.seed, &arena, &io);
-    int runs = plan.grad_accumulation_steps;
+    int runs = status == SAMBA_OK ? plan.graphs[0].grad_accumulation_steps : 1;
     samba_plan_free(&plan);
     if (status == SAMBA_OK)
         status = samba_session_new(context, job->pef, &job->session, &session);

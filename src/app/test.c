@@ -213,7 +213,7 @@ static samba_status device_value(tester *t, const samba_sink *sink, const char *
 static samba_status compare_all(tester *t)
 {
     double growth = 32 + 2 * sqrt(largest_tensor(t->graph)), scale[SAMBA_PHASE_COUNT] = {0};
-    double least = t->plan.precision == SAMBA_BF16 ? BF16_FLIPS : 0;
+    double least = t->plan.graphs[0].precision == SAMBA_BF16 ? BF16_FLIPS : 0;
     for (int64_t i = 0; i < t->graph->sink_count; i++) {
         const samba_sink *sink = &t->graph->sinks[i];
         if (sink->phase == SAMBA_ZEROGRAD)

@@ -67,7 +67,7 @@ static samba_status find_outputs(trainer *t)
 static samba_status plan_steps(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    t->step_samples = t->batches.batch * t->plan.grad_accumulation_steps;
+    t->step_samples = t->batches.batch * t->plan.graphs[0].grad_accumulation_steps;
     int64_t per_epoch = t->data.train_count / t->step_samples;
     if (per_epoch == 0 && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
@@ -146,7 +146,7 @@ static samba_status open_trainer(trainer *t)
     samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
     int count;
     SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));
-    if (t->plan.inference && !a->inference)
+    if (t->plan.graphs[0].inference && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_STATE,
                           "'%s' was compiled with --inference and cannot train: give --inference to test it, or compile again",
                           a->pef);
@@ -193,7 +193,7 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
         t->lr->value = scheduled(t);
         t->hyperparameters_sent = false;
     }
-    for (int i = 0; i < t->plan.grad_accumulation_steps; i++) {
+    for (int i = 0; i < t->plan.graphs[0].grad_accumulation_steps; i++) {
         double part;
         run.hyperparameter_count = t->hyperparameters_sent ? 0 : t->hyperparameter_count;
         run.hyperparameters = t->hyperparameters;
@@ -201,7 +201,7 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
         SAMBA_TRY(samba_run(t->session, &run));
         t->hyperparameters_sent = true;
         SAMBA_TRY(samba_tensor_item(t->loss, &part));
-        *loss += part / t->plan.grad_accumulation_steps;
+        *loss += part / t->plan.graphs[0].grad_accumulation_steps;
     }
     return SAMBA_OK;
 }

@@ -25,7 +25,7 @@ typedef struct samba_cli_arguments {
     int64_t num_iterations; /* 0: not given */
     uint64_t seed;
     int threads;
-    const char *isa, *load, *save;
+    const char *isa, *load, *save, *graph_name;
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */

@@ -12,15 +12,23 @@ typedef struct machine { /* whose scratch it is */
 
 static samba_status print(samba_context *context, const samba_plan *plan, const machine *here, const samba_cli_arguments *arguments)
 {
-    int64_t flops, bytes;
-    samba_plan_work(plan, &flops, &bytes);
-    char work[SAMBA_CELL], moved[SAMBA_CELL];
-    printf("graph      %s (%s)\n", plan->name, plan->inference ? "inference" : "training");
-    printf("precision  %s\n", plan->precision == SAMBA_BF16 ? "bf16: contractions in bfloat16 with float32 sums" : "fp32");
-    if (plan->grad_accumulation_steps > 1)
-        printf("step       %d runs, whose gradients add up\n", plan->grad_accumulation_steps);
-    printf("one run    %s, %s moved, %d stages in %d sections\n\n", samba_text_decimal(work, (double)flops, "FLOP"),
-           samba_text_bytes(moved, (double)bytes), plan->stage_count, plan->section_count);
+    if (plan->graph_count > 1)
+        printf("pef        %s, %d graphs\n\n", plan->name, plan->graph_count);
+    for (int32_t i = 0; i < plan->graph_count; i++) {
+        const samba_plan_graph *graph = &plan->graphs[i];
+        int64_t flops, bytes;
+        int stages = 0;
+        samba_plan_work(plan, i, &flops, &bytes);
+        for (int32_t s = graph->first_section; s < graph->first_section + graph->section_count; s++)
+            stages += plan->sections[s].stage_count;
+        char work[SAMBA_CELL], moved[SAMBA_CELL];
+        printf("graph      %s (%s)\n", graph->name, graph->inference ? "inference" : "training");
+        printf("precision  %s\n", graph->precision == SAMBA_BF16 ? "bf16: contractions in bfloat16 with float32 sums" : "fp32");
+        if (graph->grad_accumulation_steps > 1)
+            printf("step       %d runs, whose gradients add up\n", graph->grad_accumulation_steps);
+        printf("one run    %s, %s moved, %d stages in %d sections\n\n", samba_text_decimal(work, (double)flops, "FLOP"),
+               samba_text_bytes(moved, (double)bytes), stages, graph->section_count);
+    }
     SAMBA_TRY(samba_describe_sections(context, plan, arguments->verbose, stdout));
     putchar('\n');
     SAMBA_TRY(samba_describe_memory(context, plan, stdout));
@@ -38,8 +46,8 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
     if (status == SAMBA_OK && !instead)
         status = samba_plan_memory(context, &plan, 0, samba_word_isa(NULL), &plan.memory, &here.threads, &here.isa);
     if (status == SAMBA_OK && instead) {
-        if (arguments->graph)
-            fputs(plan.graph_text, stdout);
+        for (int32_t i = 0; arguments->graph && i < plan.graph_count; i++)
+            fputs(plan.graphs[i].text, stdout);
         if (arguments->operators)
             status = samba_describe_operators(context, &plan, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
@@ -48,7 +56,9 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
         json_object_set_new(object, "pef", json_string(arguments->pef));
         json_object_set_new(object, "scratch_of", json_pack("{s:i, s:s}", "threads", here.threads, "isa", here.isa));
         if (arguments->graph)
-            json_object_set_new(object, "graph_text", json_string(plan.graph_text));
+            json_object_set_new(object, "graph_text", json_string(plan.graphs[0].text));
+        for (int32_t i = 0; arguments->graph && i < plan.graph_count; i++)
+            json_object_set_new(json_array_get(json_object_get(object, "graphs"), (size_t)i), "graph_text", json_string(plan.graphs[i].text));
         status = samba_json_print(context, object, stdout);
     } else if (status == SAMBA_OK) {
         status = print(context, &plan, &here, arguments);

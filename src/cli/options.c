@@ -8,7 +8,7 @@
 
 enum {
     KEY_GRAPH = 256, KEY_OPERATORS, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
-    KEY_JSON, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_VERSION
+    KEY_JSON, KEY_GRAPH_NAME, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_VERSION
 };
 enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, ALL = I | R | P | S };
 
@@ -20,6 +20,7 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "run:", 2},
     {"input", 'i', "NAME=FILE", 0, "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", 2},
     {"output", 'o', "NAME=FILE", 0, "Write an output to a .npy file; without any, all outputs are summed up on the terminal", 2},
+    {"graph-name", KEY_GRAPH_NAME, "NAME", 0, "Run this one of several graphs", 2},
     {"hyperparameter", KEY_HYPERPARAMETER, "NAME=VALUE", 0, "Set lr, momentum, weight_decay ...", 2},
     {"section-types", KEY_TYPES, "TYPES", 0, "Run these, e.g. FWD,BCKWD (the whole schedule)", 2},
     {"section-ids", KEY_IDS, "IDS", 0, "Run these sections, e.g. 0,1", 2},
@@ -43,7 +44,7 @@ static const struct argp_option options[] = {
 static const struct {
     int key, commands;
 } takers[] = {
-    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R}, {KEY_HYPERPARAMETER, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
+    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
     {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S},
     {KEY_ISA, R | P | S}, {KEY_JSON, ALL}, {KEY_VERSION, ALL},
 };
@@ -149,6 +150,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_TYPES: parse_types(a, text, state); break;
     case KEY_IDS: parse_ids(a, text, state); break;
     case KEY_EVAL: a->eval = true; break;
+    case KEY_GRAPH_NAME: a->graph_name = text; break;
     case KEY_LOAD: a->load = text; break;
     case KEY_SAVE: a->save = text; break;
     case KEY_INFERENCE: a->inference = true; break;

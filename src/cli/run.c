@@ -14,6 +14,7 @@ typedef struct runner {
     samba_arena arena;
     samba_plan plan;
     samba_session *session;
+    int32_t graph; /* of the plan */
     samba_tensor **inputs, **outputs;
     int input_count, output_count;
     double seconds;
@@ -74,6 +75,14 @@ static bool output_wanted(const samba_cli_arguments *arguments, const char *name
     return arguments->output_count == 0;
 }
 
+/* The one that was named, or the first: where there are several and none was named, the run refuses. */
+static void find_graph(runner *r)
+{
+    for (int32_t i = 0; r->arguments->graph_name && i < r->plan.graph_count; i++)
+        if (strcmp(r->plan.graphs[i].name, r->arguments->graph_name) == 0)
+            r->graph = i;
+}
+
 static samba_status make_tensors(runner *r)
 {
     const samba_cli_arguments *a = r->arguments;
@@ -88,6 +97,8 @@ static samba_status make_tensors(runner *r)
         return SAMBA_ERROR_MEMORY;
     for (int i = 0; i < r->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &r->plan.tensors[i];
+        if (!samba_plan_has_tensor(&r->plan.graphs[r->graph], i))
+            continue;
         if (tensor->kind == SAMBA_KIND_INPUT) {
             const char *path = given_input(a, tensor->name);
             samba_tensor **input = &r->inputs[r->input_count];
@@ -128,6 +139,7 @@ static samba_status run_all(runner *r)
     run.section_types = a->types;
     run.section_id_count = a->id_count;
     run.section_ids = a->ids;
+    run.graph_name = a->graph_name;
     double start = samba_seconds();
     for (int64_t i = 0; i < runs_of(a); i++) {
         SAMBA_TRY(samba_run(r->session, &run));
@@ -208,6 +220,7 @@ static samba_status report(const runner *r)
 static samba_status work(runner *r)
 {
     SAMBA_TRY(samba_pef_read(r->context, r->arguments->pef, &r->plan));
+    find_graph(r);
     SAMBA_TRY(make_tensors(r));
     samba_session_options options = samba_cli_session_options(r->arguments);
     SAMBA_TRY(samba_session_new(r->context, r->arguments->pef, &options, &r->session));

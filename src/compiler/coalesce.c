@@ -146,10 +146,13 @@ samba_status samba_pass_coalesce(samba_compiler *c)
         *first = plan->stages[s];
         c->stage_phase[kept] = c->stage_phase[s];
         c->stage_redone[kept] = c->stage_redone[s];
+        c->stage_graph[kept] = c->stage_graph[s];
         samba_stage last = plan->stages[s]; /* as it was: distances are between neighbours */
         int64_t start = 0;
         int32_t next = s + 1;
-        for (; next < plan->stage_count && c->stage_phase[next] == c->stage_phase[kept] && c->stage_redone[next] == c->stage_redone[kept]; next++) {
+        for (; next < plan->stage_count && c->stage_phase[next] == c->stage_phase[kept] && c->stage_redone[next] == c->stage_redone[kept] &&
+               c->stage_graph[next] == c->stage_graph[kept];
+             next++) {
             int64_t step = distance(plan, &last, &plan->stages[next]);
             if (step == 0)
                 break;

@@ -18,15 +18,19 @@ static samba_status identify(samba_compiler *c)
     char *text;
     SAMBA_TRY(samba_graph_print(c->traced, &text));
     plan->name = samba_arena_strdup(&plan->arena, c->name);
-    plan->graph_text = samba_arena_strdup(&plan->arena, text);
+    plan->graphs = samba_arena_alloc(&plan->arena, sizeof *plan->graphs);
+    char *copy = samba_arena_strdup(&plan->arena, text);
     samba_text_free(c->context, text);
-    if (!plan->name || !plan->graph_text)
+    if (!plan->name || !plan->graphs || !copy)
         return SAMBA_ERROR_MEMORY;
-    plan->graph_hash = samba_graph_hash(c->traced);
     plan->ops_signature = samba_ops_signature();
-    plan->inference = c->options->inference;
-    plan->precision = (int32_t)c->options->precision;
-    plan->grad_accumulation_steps = c->options->grad_accumulation_steps;
+    plan->graph_count = 1;
+    plan->graphs[0] = (samba_plan_graph){.name = plan->name,
+                                         .text = copy,
+                                         .hash = samba_graph_hash(c->traced),
+                                         .inference = c->options->inference,
+                                         .grad_accumulation_steps = c->options->grad_accumulation_steps,
+                                         .precision = (int32_t)c->options->precision};
     return SAMBA_OK;
 }
 
@@ -59,7 +63,7 @@ samba_status samba_pass_autodiff(samba_compiler *c)
     return SAMBA_OK;
 }
 
-static samba_status check_options(samba_context *context, const samba_compile_options *o)
+samba_status samba_compile_check(samba_context *context, const samba_compile_options *o)
 {
     if (!o || o->struct_size != sizeof *o)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: options must start from samba_compile_defaults() of this version's header");
@@ -91,9 +95,10 @@ static bool plain_name(const char *name)
     return name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !strchr(name, '/');
 }
 
-static samba_status write_files(samba_compiler *c, char *path, size_t path_size)
+samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size)
 {
     const samba_compile_options *o = c->options;
+    SAMBA_TRY(samba_plan_check(c->context, &c->plan));
     const char *folder = o->output_folder ? o->output_folder : "out", *name = o->pef_name ? o->pef_name : c->name;
     if (!plain_name(name))
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'", name);
@@ -135,8 +140,7 @@ static samba_status compile(samba_compiler *c, char *path, size_t path_size)
     if (c->options->memory_budget > 0 && c->plan.memory_bytes > c->options->memory_budget) /* inference: nothing to compute again */
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: a memory budget of %lld bytes cannot be met: model '%s' needs %lld bytes; give that much, or a smaller batch",
                           (long long)c->options->memory_budget, c->name, (long long)c->plan.memory_bytes);
-    SAMBA_TRY(samba_plan_check(c->context, &c->plan));
-    return write_files(c, path, path_size);
+    return samba_compile_write(c, path, path_size);
 }
 
 void samba_compiler_release(samba_compiler *c)
@@ -156,6 +160,7 @@ void samba_compiler_release(samba_compiler *c)
     samba_free(x, c->persistent, (size_t)c->persistent_capacity);
     samba_free(x, c->stage_phase, sizeof(samba_phase) * (size_t)c->stage_phase_capacity);
     samba_free(x, c->stage_redone, (size_t)c->stage_redone_capacity);
+    samba_free(x, c->stage_graph, sizeof(int32_t) * (size_t)c->stage_graph_capacity);
     samba_free(x, c->extra_stores, sizeof(samba_extra_store) * (size_t)c->extra_store_capacity);
     samba_free(x, c->uses.touched, sizeof(int32_t) * (size_t)c->uses.touched_capacity);
     samba_free(x, c->copies, sizeof(samba_copy) * (size_t)c->copy_capacity);
@@ -169,7 +174,7 @@ void samba_compiler_release(samba_compiler *c)
 
 samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
 {
-    SAMBA_TRY(check_options(context, options));
+    SAMBA_TRY(samba_compile_check(context, options));
     samba_compiler c = {.context = context, .options = options, .train = !options->inference};
     c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";
     samba_arena_init(&c.arena, context);

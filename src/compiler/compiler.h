@@ -133,6 +133,7 @@ typedef struct samba_compiler {
     const char *name;
     bool train; /* dropout drops out: not for inference, but for functions that train */
     bool unfused; /* each node is a stage of its own */
+    bool one_of_several; /* a graph of a PEF that has others: hyperparameters are named by their optimizer */
     samba_arena arena;
     samba_graph *traced; /* as the user's model made it: stored in the PEF */
     samba_graph *graph;  /* the current one */
@@ -152,6 +153,8 @@ typedef struct samba_compiler {
     samba_phase *stage_phase; /* per stage */
     uint8_t *stage_redone;    /* per stage, as its group's */
     int64_t stage_redone_capacity;
+    int32_t *stage_graph; /* per stage: of the plan's graphs */
+    int64_t stage_graph_capacity;
     bool redone; /* while lowering: given to new stages */
     int64_t stage_phase_capacity;
     samba_origins origins;
@@ -176,7 +179,16 @@ samba_status samba_pass_lower(samba_compiler *compiler);
 samba_status samba_pass_coalesce(samba_compiler *compiler);
 samba_status samba_pass_memory(samba_compiler *compiler);
 samba_status samba_pass_section(samba_compiler *compiler);
-samba_status samba_run_passes(samba_compiler *compiler); /* pipeline.c */
+/* pipeline.c: all passes; those of one graph alone, up to its stages; those behind, which see the stages of all graphs of a PEF */
+samba_status samba_run_passes(samba_compiler *compiler);
+samba_status samba_run_graph_passes(samba_compiler *compiler);
+samba_status samba_run_plan_passes(samba_compiler *compiler);
+
+/* link.c: adds the graph that `from` has lowered to the plan of `into`, which keeps using its memory */
+samba_status samba_link(samba_compiler *into, const samba_compiler *from);
+/* compile.c: are the options those of a compilation? Checks the plan as the reader will and writes PEF and log */
+samba_status samba_compile_check(samba_context *context, const samba_compile_options *options);
+samba_status samba_compile_write(samba_compiler *compiler, char *path, size_t path_size);
 
 /* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays, `unfused` makes each node a stage. The caller frees
  * the plan. */
@@ -216,6 +228,7 @@ void samba_uses_settle(samba_compiler *compiler); /* all stages: shared buffers 
 
 /* origin.c: the operators of a stage and where they come from; of one that is made of neighbours; the table's end */
 samba_status samba_stage_operators(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
+samba_status samba_stage_operators_link(samba_compiler *compiler, const samba_plan *from, samba_stage *stage); /* words of another plan */
 samba_status samba_stage_operators_join(samba_compiler *compiler, samba_stage *stage, const samba_stage *stages, int32_t count);
 void samba_origins_free(samba_compiler *compiler);
 

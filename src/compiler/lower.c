@@ -16,6 +16,8 @@ samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_st
     SAMBA_TRY(samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->stage_capacity, plan->stage_count + 1));
     SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_phase, sizeof(samba_phase), &c->stage_phase_capacity, plan->stage_count + 1));
     SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_redone, 1, &c->stage_redone_capacity, plan->stage_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_graph, sizeof(int32_t), &c->stage_graph_capacity, plan->stage_count + 1));
+    c->stage_graph[plan->stage_count] = plan->graph_count - 1;
     c->stage_phase[plan->stage_count] = phase;
     c->stage_redone[plan->stage_count] = c->redone;
     *stage = &plan->stages[plan->stage_count++];

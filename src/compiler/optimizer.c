@@ -311,7 +311,7 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
             if (d == SAMBA_NONE)
                 continue;
             if (!declared)
-                declare(g, o, optimizer, options->optimizer_count > 1, &h);
+                declare(g, o, optimizer, options->optimizer_count > 1 || compiler->one_of_several, &h);
             declared = true;
             SAMBA_TRY(g->status);
             SAMBA_TRY(update(g, o, &h, (samba_ref)i, d, coefficient));

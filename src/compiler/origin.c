@@ -58,13 +58,13 @@ static samba_status find_word(samba_compiler *c, const char *word, int32_t *inde
     return SAMBA_OK;
 }
 
-static samba_status find_place(samba_compiler *c, samba_place from, int32_t *index)
+static samba_status find_place(samba_compiler *c, const char *module, const char *source, const char *fusion, int32_t *index)
 {
     samba_plan *plan = &c->plan;
     samba_plan_place place;
-    SAMBA_TRY(find_word(c, samba_graph_name_at(c->graph, from.scope), &place.module));
-    SAMBA_TRY(find_word(c, samba_graph_name_at(c->graph, from.source), &place.source));
-    SAMBA_TRY(find_word(c, samba_graph_name_at(c->graph, from.fusion), &place.fusion));
+    SAMBA_TRY(find_word(c, module, &place.module));
+    SAMBA_TRY(find_word(c, source, &place.source));
+    SAMBA_TRY(find_word(c, fusion, &place.fusion));
     SAMBA_TRY(reserve(c));
     uint32_t *slot = NULL;
     uint64_t hash = hash_place(&place);
@@ -94,10 +94,28 @@ samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, 
                  samba_shape_format(node->rank, node->shape, shape, sizeof shape));
         SAMBA_TRY(find_word(c, samba_ops[node->op].name, &operators[m].op));
         SAMBA_TRY(find_word(c, type, &operators[m].type));
-        SAMBA_TRY(find_place(c, node->place, &operators[m].place));
+        SAMBA_TRY(find_place(c, samba_graph_name_at(c->graph, node->place.scope), samba_graph_name_at(c->graph, node->place.source),
+                             samba_graph_name_at(c->graph, node->place.fusion), &operators[m].place));
     }
     stage->operators = operators;
     stage->operator_count = (int32_t)group->member_count;
+    return SAMBA_OK;
+}
+
+samba_status samba_stage_operators_link(samba_compiler *c, const samba_plan *from, samba_stage *stage)
+{
+    int32_t nothing;
+    SAMBA_TRY(find_word(c, "", &nothing)); /* word 0 */
+    samba_stage_operator *operators = samba_arena_alloc(&c->plan.arena, sizeof *operators * (size_t)stage->operator_count);
+    if (!operators)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < stage->operator_count; i++) {
+        const samba_plan_place *place = &from->places[stage->operators[i].place];
+        SAMBA_TRY(find_word(c, from->words[stage->operators[i].op], &operators[i].op));
+        SAMBA_TRY(find_word(c, from->words[stage->operators[i].type], &operators[i].type));
+        SAMBA_TRY(find_place(c, from->words[place->module], from->words[place->source], from->words[place->fusion], &operators[i].place));
+    }
+    stage->operators = operators;
     return SAMBA_OK;
 }
 

@@ -60,7 +60,8 @@ static samba_status dump(samba_compiler *compiler, const char *pass, bool lowere
     return SAMBA_OK;
 }
 
-samba_status samba_run_passes(samba_compiler *compiler)
+/* Of the given passes in a row. */
+static samba_status run(samba_compiler *compiler, int first, int end)
 {
     const samba_compile_options *options = compiler->options;
     const char *wanted = options->dump_after;
@@ -77,7 +78,7 @@ samba_status samba_run_passes(samba_compiler *compiler)
                           ", or all",
                           wanted, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
     }
-    for (int i = 0; i < PASS_COUNT; i++) {
+    for (int i = first; i < end; i++) {
         SAMBA_TRY(passes[i].run(compiler));
         bool lowered = passes[i].run == samba_pass_lower || compiler->plan.stage_count > 0;
         if (options->verify && !lowered)
@@ -87,6 +88,21 @@ samba_status samba_run_passes(samba_compiler *compiler)
     }
     return SAMBA_OK;
 }
+
+/* The first pass that sees all graphs of a PEF. */
+static int first_of_plan(void)
+{
+    int first = 0;
+    while (passes[first].run != samba_pass_memory)
+        first++;
+    return first;
+}
+
+samba_status samba_run_graph_passes(samba_compiler *compiler) { return run(compiler, 0, first_of_plan()); }
+
+samba_status samba_run_plan_passes(samba_compiler *compiler) { return run(compiler, first_of_plan(), PASS_COUNT); }
+
+samba_status samba_run_passes(samba_compiler *compiler) { return run(compiler, 0, PASS_COUNT); }
 
 void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph)
 {

@@ -48,14 +48,13 @@ static samba_status fill(samba_plan *plan, const samba_graph *graph, bool train)
         inputs += graph->nodes[i].op == SAMBA_OP_input;
         argins += train && graph->nodes[i].op == SAMBA_OP_argin;
     }
-    plan->inference = 1;
-    plan->grad_accumulation_steps = 1;
     plan->name = samba_arena_strdup(&plan->arena, graph->name);
-    plan->graph_text = samba_arena_strdup(&plan->arena, ""); /* of a plan in a file */
+    plan->graphs = samba_arena_alloc(&plan->arena, sizeof *plan->graphs);
+    char *text = samba_arena_strdup(&plan->arena, ""); /* of a plan in a file */
     plan->tensors = samba_arena_alloc(&plan->arena, sizeof *plan->tensors * (size_t)(inputs + graph->sink_count));
     plan->argins = samba_arena_alloc(&plan->arena, sizeof *plan->argins * (size_t)argins);
     plan->buffers = samba_arena_alloc(&plan->arena, sizeof *plan->buffers * (size_t)(inputs + graph->sink_count + argins));
-    if (!plan->name || !plan->graph_text || !plan->tensors || !plan->argins || !plan->buffers)
+    if (!plan->name || !plan->graphs || !text || !plan->tensors || !plan->argins || !plan->buffers)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = &graph->nodes[i];
@@ -67,7 +66,9 @@ static samba_status fill(samba_plan *plan, const samba_graph *graph, bool train)
     for (int64_t i = 0; i < graph->sink_count; i++)
         SAMBA_TRY(add_tensor(plan, SAMBA_KIND_OUTPUT, samba_graph_name_at(graph, graph->sinks[i].name), samba_node_at(graph, graph->sinks[i].value)));
     plan->memory = (samba_memory_info){.inputs_outputs = plan->memory_bytes, .total = plan->memory_bytes};
-    return SAMBA_OK;
+    plan->graph_count = 1;
+    plan->graphs[0] = (samba_plan_graph){.name = plan->name, .text = text, .inference = 1, .grad_accumulation_steps = 1};
+    return samba_plan_own_graph(plan);
 }
 
 samba_status samba_reference_plan(samba_context *context, const samba_graph *graph, bool train, samba_plan *plan)

@@ -46,17 +46,12 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
                  {"sections", plan->section_count, plan->sections}, {"tensors", plan->tensor_count, plan->tensors},
                  {"argins", plan->argin_count, plan->argins},       {"constants", plan->constant_count, plan->constants},
                  {"calls", plan->call_count, plan->calls},          {"words", plan->word_count, plan->words},
-                 {"places", plan->place_count, plan->places}};
+                 {"places", plan->place_count, plan->places},       {"graphs", plan->graph_count, plan->graphs}};
     for (int i = 0; i < SAMBA_COUNT(lists); i++)
         if (lists[i].count < 0 || (lists[i].count > 0 && !lists[i].items))
             return samba_fail(context, SAMBA_ERROR_FORMAT, "%d %s", lists[i].count, lists[i].what);
-    if (!plan->name || !plan->graph_text)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "the plan has no name or no graph text");
-    if (plan->inference < 0 || plan->inference > 1 || plan->grad_accumulation_steps < 1)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "inference is %d and gradient accumulation takes %d steps",
-                          plan->inference, plan->grad_accumulation_steps);
-    if (plan->precision < 0 || plan->precision > 1)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "precision is %d, expected 0 (fp32) or 1 (bf16)", plan->precision);
+    if (!plan->name || plan->graph_count == 0)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "the plan has no name or no graph");
     const int64_t parts[] = {plan->memory_bytes,     plan->memory.parameters,     plan->memory.state,
                              plan->memory.gradients, plan->memory.inputs_outputs, plan->memory.activations,
                              plan->memory.constants, plan->memory.scratch,        plan->memory.total};
@@ -170,12 +165,6 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
             return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages from %d on, but the next of %d stages is %d", i,
                               section->stage_count, section->first_stage, plan->stage_count, next);
         next += section->stage_count;
-        bool later = section->redone_by == 0;
-        for (int32_t k = i + 1; k < plan->section_count && !later; k++)
-            later = plan->sections[k].phase == section->redone_by && section->redone_by > section->phase;
-        if (!later)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: redone by phase %d, but no section of that phase comes after it", i,
-                              section->redone_by);
     }
     if (next != plan->stage_count)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "%d of %d stages belong to no section", plan->stage_count - next,
@@ -184,6 +173,59 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
         if (plan->calls[i] < 0 || plan->calls[i] >= plan->section_count)
             return samba_fail(context, SAMBA_ERROR_FORMAT, "call %d: there is no section %d among %d", i, plan->calls[i],
                               plan->section_count);
+    return SAMBA_OK;
+}
+
+static samba_status check_graph(samba_context *context, const samba_plan *plan, const samba_plan_graph *graph, int32_t section, int32_t call)
+{
+    if (!graph->text || !graph->name)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "a graph has no name or no text");
+    if (graph->inference < 0 || graph->inference > 1 || graph->grad_accumulation_steps < 1)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": inference is %d and gradient accumulation takes %d steps", graph->name,
+                          graph->inference, graph->grad_accumulation_steps);
+    if (graph->precision < 0 || graph->precision > 1)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": precision is %d, expected 0 (fp32) or 1 (bf16)", graph->name, graph->precision);
+    if (graph->first_section != section || graph->section_count < 0 || graph->section_count > plan->section_count - section || graph->first_call != call ||
+        graph->call_count < 0 || graph->call_count > plan->call_count - call)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": %d sections from %d and %d calls from %d on, but the next of %d and %d are %d and %d",
+                          graph->name, graph->section_count, graph->first_section, graph->call_count, graph->first_call, plan->section_count,
+                          plan->call_count, section, call);
+    for (int32_t i = call; i < call + graph->call_count; i++)
+        if (plan->calls[i] < section || plan->calls[i] >= section + graph->section_count)
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": its call %d is of section %d, and its own are the %d from %d on", graph->name,
+                              i - call, plan->calls[i], graph->section_count, section);
+    if (graph->tensor_count < 0 || (graph->tensor_count > 0 && !graph->tensors))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": %d tensors", graph->name, graph->tensor_count);
+    for (int32_t i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i] < 0 || graph->tensors[i] >= plan->tensor_count || (i > 0 && graph->tensors[i] <= graph->tensors[i - 1]))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": tensor %d of its list is none of %d, or out of order", graph->name, i,
+                              plan->tensor_count);
+    return SAMBA_OK;
+}
+
+/* Graphs have all sections and calls, in order, each once; what computes a section of one again is of that one. */
+static samba_status check_graphs(samba_context *context, const samba_plan *plan)
+{
+    int32_t section = 0, call = 0;
+    if (plan->graph_count > 1)
+        SAMBA_TRY(check_names(context, "graph", plan->graphs, sizeof *plan->graphs, plan->graph_count));
+    for (int32_t i = 0; i < plan->graph_count; i++) {
+        SAMBA_TRY(check_graph(context, plan, &plan->graphs[i], section, call));
+        section += plan->graphs[i].section_count;
+        call += plan->graphs[i].call_count;
+    }
+    if (section != plan->section_count || call != plan->call_count)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%d sections and %d calls belong to no graph", plan->section_count - section,
+                          plan->call_count - call);
+    for (int32_t i = 0; i < plan->section_count; i++) {
+        const samba_plan_graph *graph = &plan->graphs[samba_plan_graph_of(plan, i)];
+        bool later = plan->sections[i].redone_by == 0;
+        for (int32_t k = i + 1; k < graph->first_section + graph->section_count && !later; k++)
+            later = plan->sections[k].phase == plan->sections[i].redone_by && plan->sections[k].phase > plan->sections[i].phase;
+        if (!later)
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: redone by phase %d, but no section of that phase comes after it", i,
+                              plan->sections[i].redone_by);
+    }
     return SAMBA_OK;
 }
 
@@ -227,6 +269,7 @@ samba_status samba_plan_check(samba_context *context, const samba_plan *plan)
         SAMBA_TRY(check_argin(context, plan, &plan->argins[i]));
     SAMBA_TRY(check_constants(context, plan));
     SAMBA_TRY(check_sections(context, plan));
+    SAMBA_TRY(check_graphs(context, plan));
     SAMBA_TRY(check_origins(context, plan));
     for (int32_t i = 0; i < plan->stage_count; i++) {
         samba_check check = {context, plan, i};

@@ -117,31 +117,45 @@ static void add_tensors(const samba_plan *plan, samba_text *text)
         samba_text_add(text, "  %-24s %.17g\n", plan->argins[i].name, plan->argins[i].value);
 }
 
-static void add_schedule(const samba_plan *plan, samba_text *text)
+static void add_schedule(const samba_plan *plan, const samba_plan_graph *graph, samba_text *text)
 {
-    samba_text_add(text, "\nschedule\n  %4s  %7s  %s\n", "call", "section", "type");
-    for (int32_t i = 0; i < plan->call_count; i++)
-        samba_text_add(text, "  %4d  %7d  %s\n", i, plan->calls[i],
-                       samba_section_type_names[plan->sections[plan->calls[i]].phase]);
+    samba_text_add(text, "\nschedule%s%s\n  %4s  %7s  %s\n", plan->graph_count > 1 ? " of " : "", plan->graph_count > 1 ? graph->name : "", "call",
+                   "section", "type");
+    for (int32_t i = 0; i < graph->call_count; i++) {
+        int32_t section = plan->calls[graph->first_call + i];
+        samba_text_add(text, "  %4d  %7d  %s\n", i, section, samba_section_type_names[plan->sections[section].phase]);
+    }
+}
+
+static void add_graph(const samba_plan *plan, int32_t index, samba_text *text)
+{
+    const samba_plan_graph *graph = &plan->graphs[index];
+    int64_t flops, bytes;
+    char flops_text[AMOUNT_SIZE], bytes_text[AMOUNT_SIZE];
+    samba_plan_work(plan, index, &flops, &bytes);
+    samba_text_add(text, "graph       %s%s\n", graph->name, graph->inference ? " (inference)" : "");
+    samba_text_add(text, "hash        %016llx\n", (unsigned long long)graph->hash);
+    samba_text_add(text, "one run     %sFLOP, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
+    samba_text_add(text, "precision   %s\n", samba_precision_names[graph->precision == 1]);
+    if (graph->grad_accumulation_steps > 1)
+        samba_text_add(text, "step        %d runs accumulate gradients\n", graph->grad_accumulation_steps);
+    if (plan->graph_count > 1)
+        samba_text_add(text, "sections    %d from %d on\n\n", graph->section_count, graph->first_section);
 }
 
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text)
 {
     (void)context;
-    int64_t flops, bytes;
-    samba_plan_work(plan, &flops, &bytes);
-    char flops_text[AMOUNT_SIZE], bytes_text[AMOUNT_SIZE];
-    samba_text_add(text, "graph       %s%s\n", plan->name, plan->inference ? " (inference)" : "");
-    samba_text_add(text, "hash        %016llx\n", (unsigned long long)plan->graph_hash);
     samba_text_add(text, "format      PEF version %d\n", SAMBA_PEF_VERSION);
-    samba_text_add(text, "one run     %sFLOP, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
-    samba_text_add(text, "precision   %s\n", samba_precision_names[plan->precision == 1]);
-    if (plan->grad_accumulation_steps > 1)
-        samba_text_add(text, "step        %d runs accumulate gradients\n", plan->grad_accumulation_steps);
+    if (plan->graph_count > 1)
+        samba_text_add(text, "pef         %s, %d graphs\n\n", plan->name, plan->graph_count);
+    for (int32_t i = 0; i < plan->graph_count; i++)
+        add_graph(plan, i, text);
     add_memory(plan, text);
     add_sections(plan, text);
     add_stages(plan, text);
     add_tensors(plan, text);
-    add_schedule(plan, text);
+    for (int32_t i = 0; i < plan->graph_count; i++)
+        add_schedule(plan, &plan->graphs[i], text);
     return text->status;
 }

@@ -36,13 +36,50 @@ uint64_t samba_pef_tile_signature(uint32_t count)
     return signature;
 }
 
-void samba_plan_work(const samba_plan *plan, int64_t *flops, int64_t *bytes)
+samba_status samba_plan_own_graph(samba_plan *plan)
 {
+    samba_plan_graph *graph = &plan->graphs[0];
+    graph->first_section = graph->first_call = 0;
+    graph->section_count = plan->section_count;
+    graph->call_count = plan->call_count;
+    graph->tensor_count = plan->tensor_count;
+    graph->tensors = samba_arena_alloc(&plan->arena, (size_t)plan->tensor_count * sizeof *graph->tensors);
+    if (!graph->tensors)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < plan->tensor_count; i++)
+        graph->tensors[i] = i;
+    return SAMBA_OK;
+}
+
+int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section)
+{
+    int32_t graph = 0;
+    while (graph < plan->graph_count - 1 && section >= plan->graphs[graph].first_section + plan->graphs[graph].section_count)
+        graph++;
+    return graph;
+}
+
+bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor)
+{
+    int32_t low = 0, high = graph->tensor_count;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (graph->tensors[middle] < tensor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < graph->tensor_count && graph->tensors[low] == tensor;
+}
+
+void samba_plan_work(const samba_plan *plan, int32_t graph, int64_t *flops, int64_t *bytes)
+{
+    const int32_t end = plan->graphs[graph].first_call + plan->graphs[graph].call_count;
     *flops = *bytes = 0;
-    for (int32_t i = 0; i < plan->call_count; i++) { /* of files anyone may have written: sums may not overflow */
+    for (int32_t i = plan->graphs[graph].first_call; i < end; i++) { /* of files anyone may have written: sums may not overflow */
         const samba_plan_section *section = &plan->sections[plan->calls[i]];
         bool left_out = false;
-        for (int32_t k = i + 1; k < plan->call_count && section->redone_by > 0; k++)
+        for (int32_t k = i + 1; k < end && section->redone_by > 0; k++)
             left_out = left_out || plan->sections[plan->calls[k]].phase == section->redone_by;
         if (left_out)
             continue;

@@ -8,7 +8,8 @@
 #include "kernels/stage.h"
 #include <sambaflow/session.h>
 
-#define SAMBA_PEF_VERSION 3
+#define SAMBA_PEF_VERSION 4
+#define SAMBA_PEF_OLDEST 3 /* that is still read: one graph, whose facts are fields of the plan */
 
 typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */
     char *name;
@@ -49,6 +50,20 @@ typedef struct samba_plan_section {
     int32_t redone_by; /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
 } samba_plan_section;
 
+/* One of the graphs of a PEF: what was traced, its sections and its schedule. A name means one thing in all graphs, so a tensor or a hyperparameter
+ * that several have is one and the same. */
+typedef struct samba_plan_graph {
+    char *name;
+    char *text; /* text form of the traced graph */
+    uint64_t hash;
+    int32_t inference, grad_accumulation_steps;
+    int32_t precision; /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
+    int32_t first_section, section_count; /* each graph's follow those of the one before; calls likewise */
+    int32_t first_call, call_count;
+    int32_t tensor_count;
+    int32_t *tensors; /* that it reads, makes or gives, ascending */
+} samba_plan_graph;
+
 typedef struct samba_plan_place { /* where in the user's model operators come from, in words of the plan; 0: not known */
     int32_t module; /* "encoder.layers.0" */
     int32_t source; /* "model.py:42" */
@@ -57,14 +72,12 @@ typedef struct samba_plan_place { /* where in the user's model operators come fr
 
 typedef struct samba_plan {
     samba_arena arena;
-    char *name;            /* of the graph */
-    char *graph_text;      /* text form of the traced graph */
-    uint64_t graph_hash, ops_signature;
-    int32_t inference, grad_accumulation_steps;
-    int32_t precision;     /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
+    char *name;            /* of the PEF; where there is one graph, of it */
+    uint64_t ops_signature;
     int64_t memory_bytes;  /* of the arena */
     samba_memory_info memory; /* its parts */
-    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, place_count;
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, place_count, graph_count;
+    samba_plan_graph *graphs; /* one or more */
     samba_buffer *buffers;
     samba_stage *stages;
     samba_plan_section *sections;
@@ -73,8 +86,15 @@ typedef struct samba_plan {
     samba_plan_constant *constants;
     char **words; /* of operators and places, each once; word 0 is "" */
     samba_plan_place *places; /* each once */
-    int32_t *calls; /* the schedule: section ids in order; a call's id is its position */
+    int32_t *calls; /* the schedules: section ids in order; a call's id is its position in its graph's */
 } samba_plan;
+
+/* A plan of one graph: all sections, calls and tensors are the first graph's. */
+samba_status samba_plan_own_graph(samba_plan *plan);
+/* The graph of a section. */
+int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section);
+/* Does the graph have the tensor? */
+bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
 
 /* The lines of the user's program that a stage comes from, each once: "  [model.py:41, model.py:42]", at most SAMBA_SOURCES_SHOWN and "..." for
  * more; "" where none is known. Returns buffer. */
@@ -84,8 +104,8 @@ const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage,
 
 void samba_plan_init(samba_plan *plan, samba_context *context);
 void samba_plan_free(samba_plan *plan);
-/* FLOPs and bytes of one run of the schedule, without what it leaves out; at most INT64_MAX. */
-void samba_plan_work(const samba_plan *plan, int64_t *flops, int64_t *bytes);
+/* FLOPs and bytes of one run of a graph's schedule, without what it leaves out; at most INT64_MAX. */
+void samba_plan_work(const samba_plan *plan, int32_t graph, int64_t *flops, int64_t *bytes);
 
 /* pef/constants.c: what runs never change, found from what stages write and the host gives; nothing a file says is believed. */
 typedef struct samba_island { /* memory that is reached together: ranges of tensors and of what stages write, overlapping */

@@ -25,12 +25,12 @@ static samba_status check_beginning(samba_context *context, const char *name, co
     if (header->endian == __builtin_bswap32(SAMBA_PEF_ENDIAN))
         return samba_fail(context, SAMBA_ERROR_FORMAT,
                           "\"%s\" was written on a machine of the other byte order: compile the model again for this one", name);
-    if (header->version != SAMBA_PEF_VERSION)
+    if (header->version < SAMBA_PEF_OLDEST || header->version > SAMBA_PEF_VERSION)
         return samba_fail(
             context, SAMBA_ERROR_FORMAT,
-            "this library reads PEF version %d and \"%s\" is version %u: compile the model again with this library, or "
+            "this library reads PEF versions %d to %d and \"%s\" is version %u: compile the model again with this library, or "
             "update the library",
-            SAMBA_PEF_VERSION, name, header->version);
+            SAMBA_PEF_OLDEST, SAMBA_PEF_VERSION, name, header->version);
     if (header->header_checksum != samba_hash(header, offsetof(samba_pef_header, header_checksum), 0))
         return samba_fail(context, SAMBA_ERROR_FORMAT,
                           "\"%s\" is damaged: its header does not match its checksum; copy it again or compile the model again",
@@ -63,8 +63,8 @@ static samba_status check_header(samba_context *context, const char *name, const
         header->message_length > SAMBA_PEF_LARGEST_MESSAGE || header->message_length > size - header->message_offset ||
         header->constants_offset != samba_pef_align(header->message_offset + header->message_length) ||
         header->constants_offset > size || header->constants_length != size - header->constants_offset)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %d has them",
-                          name, SAMBA_PEF_VERSION);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %u has them",
+                          name, header->version);
     return SAMBA_OK;
 }
 
@@ -74,6 +74,7 @@ typedef struct reader {
     samba_arena *arena; /* the plan's */
     const char *constants;
     int64_t constants_length;
+    uint32_t version;
 } reader;
 
 static samba_status bad_list(const reader *in, const char *what, size_t count, int64_t room)
@@ -385,20 +386,66 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
     return take_constants(in, from, to);
 }
 
+/* Version 3 has one graph, which is the plan. */
+static samba_status take_only_graph(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    if (from->n_graphs > 0 || !from->graph_text || !from->has_graph_hash || !from->has_inference || !from->has_grad_accumulation_steps ||
+        !from->has_precision)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "the message is not that of version %d", SAMBA_PEF_OLDEST);
+    samba_plan_graph *graph = &to->graphs[0];
+    *graph = (samba_plan_graph){.name = to->name,
+                                .hash = from->graph_hash,
+                                .inference = from->inference ? 1 : 0,
+                                .grad_accumulation_steps = from->grad_accumulation_steps,
+                                .precision = from->precision};
+    SAMBA_TRY(take_text(in, from->graph_text, &graph->text));
+    return samba_plan_own_graph(to);
+}
+
+static samba_status take_graph(const reader *in, const Samba__Pef__Graph *from, samba_plan_graph *to)
+{
+    *to = (samba_plan_graph){.hash = from->hash,
+                             .inference = from->inference ? 1 : 0,
+                             .grad_accumulation_steps = from->grad_accumulation_steps,
+                             .precision = from->precision,
+                             .first_section = from->first_section,
+                             .section_count = from->section_count,
+                             .first_call = from->first_call,
+                             .call_count = from->call_count,
+                             .tensor_count = (int32_t)from->n_tensors};
+    SAMBA_TRY(take_text(in, from->name, &to->name));
+    SAMBA_TRY(take_text(in, from->text, &to->text));
+    to->tensors = samba_arena_alloc(in->arena, from->n_tensors * sizeof *to->tensors);
+    if (!to->tensors)
+        return SAMBA_ERROR_MEMORY;
+    if (from->n_tensors > 0)
+        memcpy(to->tensors, from->tensors, from->n_tensors * sizeof *to->tensors);
+    return SAMBA_OK;
+}
+
+static samba_status take_graphs(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    to->graph_count = in->version == SAMBA_PEF_OLDEST ? 1 : (int32_t)from->n_graphs;
+    to->graphs = samba_arena_alloc(in->arena, (size_t)to->graph_count * sizeof *to->graphs);
+    if (!to->graphs)
+        return SAMBA_ERROR_MEMORY;
+    if (in->version == SAMBA_PEF_OLDEST)
+        return take_only_graph(in, from, to);
+    for (int32_t i = 0; i < to->graph_count; i++)
+        SAMBA_TRY(take_graph(in, from->graphs[i], &to->graphs[i]));
+    return SAMBA_OK;
+}
+
 static samba_status take_plan(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
 {
     SAMBA_TRY(take_text(in, from->name, &to->name));
-    SAMBA_TRY(take_text(in, from->graph_text, &to->graph_text));
-    to->graph_hash = from->graph_hash;
     to->ops_signature = from->ops_signature;
-    to->inference = from->inference ? 1 : 0;
-    to->precision = from->precision;
-    to->grad_accumulation_steps = from->grad_accumulation_steps;
     to->memory_bytes = from->memory_bytes;
     const Samba__Pef__Memory *m = from->memory;
     to->memory = (samba_memory_info){m->parameters,  m->state,     m->gradients, m->inputs_outputs,
                                      m->activations, m->constants, m->scratch,   m->total};
-    return take_lists(in, from, to);
+    SAMBA_TRY(take_lists(in, from, to));
+    return take_graphs(in, from, to);
 }
 
 /* ---- protobuf-c's memory ---- */
@@ -438,9 +485,9 @@ static samba_status decode(samba_context *context, const char *name, const char 
         return memory->refused
                    ? SAMBA_ERROR_MEMORY
                    : samba_fail(context, SAMBA_ERROR_FORMAT,
-                                "\"%s\" is no valid PEF: its message is not that of version %d; compile the model again", name,
-                                SAMBA_PEF_VERSION);
-    reader in = {context, &plan->arena, bytes + header.constants_offset, header.constants_length};
+                                "\"%s\" is no valid PEF: its message is not that of version %u; compile the model again", name,
+                                header.version);
+    reader in = {context, &plan->arena, bytes + header.constants_offset, header.constants_length, header.version};
     samba_status status = take_plan(&in, message, plan);
     if (status == SAMBA_OK)
         status = samba_plan_check(context, plan);

@@ -290,6 +290,23 @@ static void fill_section(const samba_plan_section *from, Samba__Pef__Section *to
     to->redone_by = from->redone_by;
 }
 
+static void fill_graph(const samba_plan_graph *from, Samba__Pef__Graph *to)
+{
+    samba__pef__graph__init(to);
+    to->name = from->name;
+    to->text = from->text;
+    to->hash = from->hash;
+    to->inference = from->inference;
+    to->grad_accumulation_steps = from->grad_accumulation_steps;
+    to->precision = from->precision;
+    to->first_section = from->first_section;
+    to->section_count = from->section_count;
+    to->first_call = from->first_call;
+    to->call_count = from->call_count;
+    to->n_tensors = (size_t)from->tensor_count;
+    to->tensors = from->tensors;
+}
+
 static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba__Pef__Plan *message)
 {
     message->n_buffers = (size_t)plan->buffer_count;
@@ -298,6 +315,8 @@ static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba
     message->n_tensors = (size_t)plan->tensor_count;
     message->n_argins = (size_t)plan->argin_count;
     message->n_constants = (size_t)plan->constant_count;
+    message->n_graphs = (size_t)plan->graph_count;
+    message->graphs = new_list(arena, plan->graph_count, sizeof **message->graphs);
     message->buffers = new_list(arena, plan->buffer_count, sizeof **message->buffers);
     message->stages = new_list(arena, plan->stage_count, sizeof **message->stages);
     message->sections = new_list(arena, plan->section_count, sizeof **message->sections);
@@ -305,8 +324,10 @@ static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba
     message->argins = new_list(arena, plan->argin_count, sizeof **message->argins);
     message->constants = new_list(arena, plan->constant_count, sizeof **message->constants);
     if (!message->buffers || !message->stages || !message->sections || !message->tensors || !message->argins ||
-        !message->constants)
+        !message->constants || !message->graphs)
         return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < plan->graph_count; i++)
+        fill_graph(&plan->graphs[i], message->graphs[i]);
     for (int32_t i = 0; i < plan->buffer_count; i++) {
         samba__pef__buffer__init(message->buffers[i]);
         message->buffers[i]->offset = plan->buffers[i].offset;
@@ -341,12 +362,7 @@ static samba_status fill_plan(samba_arena *arena, const samba_plan *plan, Samba_
 {
     samba__pef__plan__init(message);
     message->name = plan->name;
-    message->graph_text = plan->graph_text;
-    message->graph_hash = plan->graph_hash;
     message->ops_signature = plan->ops_signature;
-    message->inference = plan->inference;
-    message->precision = plan->precision;
-    message->grad_accumulation_steps = plan->grad_accumulation_steps;
     message->memory_bytes = plan->memory_bytes;
     message->memory = samba_arena_alloc(arena, sizeof *message->memory);
     if (!message->memory)

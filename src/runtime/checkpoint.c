@@ -124,7 +124,8 @@ static samba_status load_all(samba_session *session, const samba_tensor_list *li
         memcpy(&session->seed, &values[0], sizeof session->seed);
         session->forward_runs = values[1];
     }
-    session->micro_step = 0;
+    for (int32_t i = 0; i < session->plan.graph_count; i++)
+        session->graphs[i].micro_step = 0;
     return SAMBA_OK;
 }
 

@@ -242,7 +242,10 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
 {
     SAMBA_TRY(samba_constants_find(plan, &cpu->arena, &cpu->constants));
     cpu->plan = plan;
-    if (plan->precision == 1 && (cpu->isa != samba_isa_best() || !samba_pairs_are_fast()))
+    bool pairs = false;
+    for (int32_t g = 0; g < plan->graph_count; g++)
+        pairs = pairs || plan->graphs[g].precision == 1;
+    if (pairs && (cpu->isa != samba_isa_best() || !samba_pairs_are_fast()))
         cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
                             "unit: results are right, but no faster than in float32";
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);

@@ -25,13 +25,29 @@ static samba_status check_lists(const samba_session *session, const samba_run_op
     return SAMBA_OK;
 }
 
+/* One that the graph has. */
+static samba_status check_in_graph(const samba_session *session, int32_t index, int kind, int32_t tensor)
+{
+    const samba_plan_graph *graph = &session->plan.graphs[index];
+    if (session->plan.graph_count == 1 || samba_plan_has_tensor(graph, tensor))
+        return SAMBA_OK;
+    const char *what = kind == SAMBA_KIND_INPUT ? "input" : "output";
+    samba_words words = {.used = 0};
+    for (int32_t i = 0; i < graph->tensor_count; i++)
+        if (session->plan.tensors[graph->tensors[i]].kind == kind)
+            samba_words_add(&words, session->plan.tensors[graph->tensors[i]].name);
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "graph \"%.128s\" has no %s \"%.128s\", another one has; its %ss are: %s", graph->name, what,
+                      session->plan.tensors[tensor].name, what, samba_words_text(&words));
+}
+
 /* A tensor of a list: there, named as one of the PEF of that kind, and once. Lists are short. */
-static samba_status check_listed(const samba_session *session, samba_tensor *const *list, int at, int kind, int32_t *tensor)
+static samba_status check_listed(const samba_session *session, int32_t graph, samba_tensor *const *list, int at, int kind, int32_t *tensor)
 {
     const char *what = kind == SAMBA_KIND_INPUT ? "input" : "output";
     if (!list[at])
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %d of the run is NULL", what, at);
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(list[at]), kind, tensor));
+    SAMBA_TRY(check_in_graph(session, graph, kind, *tensor));
     for (int i = 0; i < at; i++)
         if (strcmp(samba_tensor_name(list[i]), samba_tensor_name(list[at])) == 0)
             return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.128s\" was given twice", what,
@@ -71,16 +87,16 @@ static samba_status check_output_gradient(const samba_session *session, samba_te
     return SAMBA_OK;
 }
 
-static samba_status check_arguments(const samba_session *session, const samba_run_options *options)
+static samba_status check_arguments(const samba_session *session, int32_t graph, const samba_run_options *options)
 {
     int32_t tensor;
     SAMBA_TRY(check_lists(session, options));
     for (int i = 0; i < options->input_count; i++) {
-        SAMBA_TRY(check_listed(session, options->inputs, i, SAMBA_KIND_INPUT, &tensor));
+        SAMBA_TRY(check_listed(session, graph, options->inputs, i, SAMBA_KIND_INPUT, &tensor));
         SAMBA_TRY(samba_check_host_source(session, tensor, options->inputs[i], "input"));
     }
     for (int i = 0; i < options->output_count; i++) {
-        SAMBA_TRY(check_listed(session, options->outputs, i, SAMBA_KIND_OUTPUT, &tensor));
+        SAMBA_TRY(check_listed(session, graph, options->outputs, i, SAMBA_KIND_OUTPUT, &tensor));
         SAMBA_TRY(samba_check_host_target(session, tensor, options->outputs[i], "output"));
     }
     for (int i = 0; i < options->output_gradient_count; i++) {
@@ -141,10 +157,12 @@ static void count_run(samba_session *session, const samba_selection *selection)
     session->consumed_next = before;
     session->forwards = selection->forwards;
     session->forward_runs += selection->forward;
-    session->backward_done |= selection->backward;
+    samba_graph_state *graph = &session->graphs[selection->graph];
+    graph->backward_done |= selection->backward;
+    session->graph = selection->graph;
     session->runs++;
     if (selection->ends_schedule)
-        session->micro_step = (session->micro_step + 1) % session->plan.grad_accumulation_steps;
+        graph->micro_step = (graph->micro_step + 1) % session->plan.graphs[selection->graph].grad_accumulation_steps;
 }
 
 static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work, bool train)
@@ -189,7 +207,9 @@ static samba_status look_at_losses(samba_session *session)
 static samba_status run(samba_session *session, const samba_run_options *options)
 {
     samba_selection selection;
-    SAMBA_TRY(check_arguments(session, options));
+    int32_t graph;
+    SAMBA_TRY(samba_select_graph(session, options->graph_name, &graph));
+    SAMBA_TRY(check_arguments(session, graph, options));
     SAMBA_TRY(samba_select_sections(session, options, &selection));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));

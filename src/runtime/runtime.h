@@ -27,6 +27,11 @@ typedef struct samba_loss_state { /* of one scalar loss */
     double value;
 } samba_loss_state;
 
+typedef struct samba_graph_state {
+    int64_t micro_step; /* of gradient accumulation: micro-batches done since ZEROGRAD */
+    bool backward_done;
+} samba_graph_state;
+
 struct samba_session {
     samba_context *context;
     samba_plan plan;
@@ -48,9 +53,9 @@ struct samba_session {
     int32_t loss_count;
     int64_t forward_runs; /* runs with a FWD section: the dropout seeds' count */
     int64_t forwards;     /* FWD sections run */
-    int64_t micro_step;   /* of gradient accumulation: micro-batches done since ZEROGRAD */
     int64_t runs;         /* all runs, for messages */
-    bool backward_done;
+    samba_graph_state *graphs; /* per graph of the plan */
+    int32_t graph;        /* that ran last: activations in memory are its own; -1 none */
     samba_run_stats stats;
     samba_profiler profiler; /* the device notes in it while it has it */
     char warning[256];
@@ -100,12 +105,15 @@ samba_status samba_hyper_train(samba_session *session, bool on); /* rates and `t
 
 /* ---- select.c ---- */
 typedef struct samba_selection { /* what a run runs */
+    int32_t graph;
     const int32_t *sections;     /* in order */
     int32_t count;
     bool ends_schedule;     /* has the last call of the plan's own: a micro-batch is done */
     bool forward, backward; /* has sections of that type */
     int64_t forwards;       /* session->forwards after it */
 } samba_selection;
+/* The graph of that name, NULL: the only one. ARGUMENT, NAME */
+samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
 /* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat, and consumed_next. */
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection);
 

@@ -55,8 +55,10 @@ static samba_status make_room(samba_session *session)
     session->consumed_next = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed_next);
     session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
     session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
+    session->graphs = samba_arena_alloc(&session->arena, (size_t)plan->graph_count * sizeof *session->graphs);
+    session->graph = -1;
     session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->copies || !session->argins || !session->consumed || !session->consumed_next || !session->candidates ||
+    if (!session->copies || !session->graphs || !session->argins || !session->consumed || !session->consumed_next || !session->candidates ||
         !session->losses)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < plan->tensor_count; i++)
@@ -168,7 +170,30 @@ samba_status samba_session_tensor_info(const samba_session *session, int index, 
 
 int samba_session_section_count(const samba_session *session) { return session->plan.section_count; }
 
-int samba_session_call_count(const samba_session *session) { return session->plan.call_count; }
+int samba_session_call_count(const samba_session *session) { return session->plan.graphs[0].call_count; }
+
+int samba_session_graph_count(const samba_session *session) { return session->plan.graph_count; }
+
+samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info)
+{
+    if (index < 0 || index >= session->plan.graph_count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index, session->plan.graph_count);
+    const samba_plan_graph *graph = &session->plan.graphs[index];
+    *info = (samba_graph_info){.name = graph->name,
+                               .text = graph->text,
+                               .inference = graph->inference != 0,
+                               .grad_accumulation_steps = graph->grad_accumulation_steps,
+                               .first_section = graph->first_section,
+                               .section_count = graph->section_count,
+                               .call_count = graph->call_count};
+    return SAMBA_OK;
+}
+
+bool samba_session_graph_has(const samba_session *session, int index, const char *name)
+{
+    int32_t tensor = name ? samba_names_find(&session->tensors, name) : -1;
+    return tensor >= 0 && index >= 0 && index < session->plan.graph_count && samba_plan_has_tensor(&session->plan.graphs[index], tensor);
+}
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
@@ -177,7 +202,8 @@ samba_status samba_session_section_info(const samba_session *session, int index,
                           session->plan.section_count);
     const samba_plan_section *section = &session->plan.sections[index];
     *info = (samba_section_info){section->id, samba_section_type_names[section->phase], section->stage_count, section->flops,
-                                 section->bytes, section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL};
+                                 section->bytes, section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL,
+                                 samba_plan_graph_of(&session->plan, index)};
     return SAMBA_OK;
 }
 
@@ -211,9 +237,9 @@ samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, i
     return status;
 }
 
-const char *samba_session_graph_name(const samba_session *session) { return session->plan.name; }
+const char *samba_session_graph_name(const samba_session *session) { return session->plan.graphs[0].name; }
 
-const char *samba_session_graph_text(const samba_session *session) { return session->plan.graph_text; }
+const char *samba_session_graph_text(const samba_session *session) { return session->plan.graphs[0].text; }
 
 int samba_session_threads(const samba_session *session) { return session->threads; }
 

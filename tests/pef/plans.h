@@ -39,10 +39,13 @@ static inline void plan_begin(samba_plan *plan, samba_context *context, const ch
 {
     samba_plan_init(plan, context);
     plan->name = samba_arena_strdup(&plan->arena, name);
-    plan->graph_text = samba_arena_strdup(&plan->arena, "graph made by hand\n");
-    plan->graph_hash = 0x0123456789abcdefu;
+    plan->graphs = plan_alloc(plan, sizeof *plan->graphs);
+    plan->graph_count = 1;
+    plan->graphs[0] = (samba_plan_graph){.name = plan->name,
+                                         .text = samba_arena_strdup(&plan->arena, "graph made by hand\n"),
+                                         .hash = 0x0123456789abcdefu,
+                                         .grad_accumulation_steps = 1};
     plan->ops_signature = 77;
-    plan->grad_accumulation_steps = 1;
     plan->buffers = plan_alloc(plan, MOST * sizeof *plan->buffers);
     plan->stages = plan_alloc(plan, MOST * sizeof *plan->stages);
     plan->sections = plan_alloc(plan, MOST * sizeof *plan->sections);
@@ -311,6 +314,7 @@ static inline void make_train_plan(samba_plan *plan, samba_context *context, int
     make_train_forward(plan, rows, p, seed);
     make_train_backward(plan, rows, lr);
     plan_origins(plan);
+    assert_int_equal(samba_plan_own_graph(plan), SAMBA_OK);
 }
 
 /* ---- the zoo ---- */
@@ -461,7 +465,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
     plan_argin(plan, "drop.p", 1, SAMBA_FLOAT64, 0.1);
     plan->constants[plan->constant_count++] = (samba_plan_constant){plan_buffer(plan, sizeof numbers), sizeof numbers, numbers};
     plan->constants[plan->constant_count++] = (samba_plan_constant){plan_buffer(plan, sizeof bytes), sizeof bytes, bytes};
-    plan->inference = 1;
+    plan->graphs[0].inference = 1;
     plan_section(plan, 1);
     make_zoo_contract(plan);
     make_zoo_kernels(plan);
@@ -470,6 +474,7 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
     make_zoo_numbers(plan);
     make_zoo_attention(plan);
     make_zoo_lines(plan);
+    assert_int_equal(samba_plan_own_graph(plan), SAMBA_OK);
 }
 
 #endif

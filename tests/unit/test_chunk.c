@@ -274,7 +274,7 @@ static void check_sections(void **state)
         }
         flops += info.flops, bytes += info.bytes;
     }
-    samba_plan_work(&s->plan, &run_flops, &run_bytes);
+    samba_plan_work(&s->plan, 0, &run_flops, &run_bytes);
     assert_true(run_flops == flops && run_bytes == bytes && samba_session_section_count(s) == 5);
 
     expect_selection(s, 0, NULL, 0, NULL, IDS(0, 2, 3, 4));

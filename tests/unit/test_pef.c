@@ -79,8 +79,9 @@ static void test_round_trip(void **unused)
         if (samba_pef_read(f.context, path, &plan) != SAMBA_OK)
             fail_msg("%s", samba_error_message(f.context));
         assert_string_equal(plan.name, f.plan.name);
-        assert_string_equal(plan.graph_text, f.plan.graph_text);
-        assert_true(plan.graph_hash == f.plan.graph_hash && plan.ops_signature == f.plan.ops_signature);
+        assert_int_equal(plan.graph_count, 1);
+        assert_string_equal(plan.graphs[0].text, f.plan.graphs[0].text);
+        assert_true(plan.graphs[0].hash == f.plan.graphs[0].hash && plan.ops_signature == f.plan.ops_signature);
         assert_int_equal(plan.stage_count, f.plan.stage_count);
         assert_memory_equal(plan.buffers, f.plan.buffers, (size_t)plan.buffer_count * sizeof *plan.buffers);
         assert_memory_equal(plan.calls, f.plan.calls, (size_t)plan.call_count * sizeof *plan.calls);
@@ -195,6 +196,7 @@ static void test_headers(void **unused)
         seal(f.bytes, f.size);                                                                                                   \
         assert_message(&f, decode(&f, f.bytes, f.size), SAMBA_ERROR_FORMAT, part);                                               \
     } while (0)
+    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 4 and \"test.pef\" is version 2: compile");
     TRY_HEADER(header.version = 99, "and \"test.pef\" is version 99: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");
@@ -260,14 +262,14 @@ static void test_hostile_messages(void **unused)
 typedef void change(samba_plan *plan);
 static void wrong_count(samba_plan *p) { p->stage_count = -1; }
 static void no_name(samba_plan *p) { p->name = NULL; }
-static void no_steps(samba_plan *p) { p->grad_accumulation_steps = 0; }
+static void no_steps(samba_plan *p) { p->graphs[0].grad_accumulation_steps = 0; }
 static void negative_memory(samba_plan *p) { p->memory.scratch = -1; }
 static void huge_memory(samba_plan *p) { p->memory_bytes = INT64_MAX; }
 static void small_memory(samba_plan *p) { p->memory_bytes -= 64; }
 static void odd_buffer(samba_plan *p) { p->buffers[1].offset += 4; }
 static void long_buffer(samba_plan *p) { p->buffers[0].bytes = INT64_MAX; }
 static void twin_tensor(samba_plan *p) { p->tensors[2].name = p->tensors[0].name; }
-static void nameless_tensor(samba_plan *p) { p->tensors[1].name = p->graph_text + strlen(p->graph_text); }
+static void nameless_tensor(samba_plan *p) { p->tensors[1].name = p->graphs[0].text + strlen(p->graphs[0].text); }
 static void twin_argin(samba_plan *p) { p->argins[1].name = p->argins[0].name; }
 static void wrong_dtype(samba_plan *p) { p->tensors[0].dtype = 10; }
 static void wrong_rank(samba_plan *p) { p->tensors[0].rank = 9; }

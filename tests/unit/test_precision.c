@@ -289,13 +289,13 @@ static void test_pef_says_it(void **unused)
         samba_plan plan;
         samba_plan_init(&plan, context);
         need(samba_pef_read(context, path, &plan));
-        assert_int_equal(plan.precision, SAMBA_BF16);
+        assert_int_equal(plan.graphs[0].precision, SAMBA_BF16);
         int low = 0;
         for (int i = 0; i < plan.stage_count; i++)
             low += plan.stages[i].kind == SAMBA_STAGE_CONTRACT && plan.stages[i].contract.a.dtype == SAMBA_BFLOAT16 &&
                    plan.stages[i].contract.b.dtype == SAMBA_BFLOAT16 && plan.stages[i].contract.class_ == SAMBA_F32;
         assert_int_equal(low, inference ? 4 : 4 + 4 + 3); /* x needs no gradient */
-        plan.precision = 2;
+        plan.graphs[0].precision = 2;
         refuse(samba_plan_check(context, &plan), SAMBA_ERROR_FORMAT, "precision is 2");
         samba_plan_free(&plan);
     }

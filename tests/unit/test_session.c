@@ -55,7 +55,7 @@ static void write_plan(samba_context *context, int64_t rows, int accumulation)
 {
     samba_plan plan;
     make_train_plan(&plan, context, rows);
-    plan.grad_accumulation_steps = accumulation;
+    plan.graphs[0].grad_accumulation_steps = accumulation;
     if (samba_pef_write(context, &plan, path) != SAMBA_OK)
         fail_msg("%s", samba_error_message(context));
     samba_plan_free(&plan);

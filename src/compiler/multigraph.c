@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graphs that become one PEF. Adding one runs the passes that see it alone, so its errors come at once and nothing of the caller's options is
+ * kept; compiling links the lowered graphs (link.c) and runs the passes behind. Graphs stay as they were lowered: they can be linked again. */
+#include "compiler/compiler.h"
+
+#include <sambaflow/multigraph.h>
+#include <string.h>
+
+typedef struct entry { /* a graph, lowered */
+    samba_compile_options options;
+    samba_compiler compiler;
+    char *name; /* in the compiler's arena */
+} entry;
+
+struct samba_multigraph {
+    samba_context *context;
+    entry **entries;
+    int64_t capacity;
+    int count;
+};
+
+static void free_entry(samba_context *context, entry *e)
+{
+    if (!e)
+        return;
+    samba_compiler_release(&e->compiler);
+    samba_free(context, e, sizeof *e);
+}
+
+samba_status samba_multigraph_new(samba_context *context, samba_multigraph **multigraph)
+{
+    *multigraph = samba_calloc(context, sizeof **multigraph);
+    if (!*multigraph)
+        return SAMBA_ERROR_MEMORY;
+    (*multigraph)->context = context;
+    return SAMBA_OK;
+}
+
+void samba_multigraph_free(samba_multigraph *m)
+{
+    if (!m)
+        return;
+    for (int i = 0; i < m->count; i++)
+        free_entry(m->context, m->entries[i]);
+    samba_free(m->context, m->entries, sizeof *m->entries * (size_t)m->capacity);
+    samba_free(m->context, m, sizeof *m);
+}
+
+int samba_multigraph_count(const samba_multigraph *m) { return m->count; }
+
+const char *samba_multigraph_name(const samba_multigraph *m, int index) { return index >= 0 && index < m->count ? m->entries[index]->name : NULL; }
+
+static int find(const samba_multigraph *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++)
+        if (strcmp(m->entries[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The caller's optimizers, each with a name: two graphs' first ones would else be one. */
+static samba_status name_optimizers(entry *e)
+{
+    samba_arena *arena = &e->compiler.arena;
+    const size_t count = (size_t)e->options.optimizer_count;
+    samba_optimizer *named = samba_arena_alloc(arena, sizeof *named * count);
+    if (!named)
+        return SAMBA_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        named[i] = e->options.optimizers[i];
+        size_t size = strlen(e->name) + 32;
+        char *name = named[i].name ? NULL : samba_arena_alloc(arena, size);
+        if (!named[i].name && !name)
+            return SAMBA_ERROR_MEMORY;
+        if (name) {
+            snprintf(name, size, "%s.optim%zu", e->name, i);
+            named[i].name = name;
+        }
+    }
+    e->options.optimizers = named;
+    return SAMBA_OK;
+}
+
+static samba_status lower(entry *e, const char *name)
+{
+    e->name = samba_arena_strdup(&e->compiler.arena, name);
+    if (!e->name)
+        return SAMBA_ERROR_MEMORY;
+    e->compiler.name = e->name;
+    SAMBA_TRY(name_optimizers(e));
+    SAMBA_TRY(samba_run_graph_passes(&e->compiler));
+    e->options = (samba_compile_options){.struct_size = sizeof e->options, .inference = e->options.inference}; /* the rest is the caller's */
+    return SAMBA_OK;
+}
+
+samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_options *options, bool overwrite)
+{
+    SAMBA_TRY(samba_compile_check(m->context, options));
+    const char *name = options->name ? options->name : options->graph ? options->graph->name : "";
+    if (!name[0])
+        return samba_fail(m->context, SAMBA_ERROR_ARGUMENT, "multigraph: a graph needs a name, by which it is run: set options.name");
+    if (options->inference && options->memory_budget > 0)
+        return samba_fail(m->context, SAMBA_ERROR_ARGUMENT,
+                          "multigraph: graph \"%.128s\" is for inference, which has nothing to compute again: leave out memory_budget", name);
+    int old = find(m, name);
+    if (old >= 0 && !overwrite)
+        return samba_fail(m->context, SAMBA_ERROR_NAME, "there is a graph \"%.128s\" already: give this one another name, or overwrite it", name);
+    SAMBA_TRY(samba_grow(m->context, (void **)&m->entries, sizeof *m->entries, &m->capacity, m->count + 1));
+    entry *e = samba_calloc(m->context, sizeof *e);
+    if (!e)
+        return SAMBA_ERROR_MEMORY;
+    e->options = *options;
+    e->compiler = (samba_compiler){.context = m->context, .options = &e->options, .train = !options->inference, .one_of_several = true};
+    samba_arena_init(&e->compiler.arena, m->context);
+    samba_plan_init(&e->compiler.plan, m->context);
+    samba_status status = lower(e, name);
+    if (status != SAMBA_OK) {
+        free_entry(m->context, e);
+        return status;
+    }
+    if (old >= 0) {
+        free_entry(m->context, m->entries[old]);
+        m->count--;
+        memmove(&m->entries[old], &m->entries[old + 1], sizeof *m->entries * (size_t)(m->count - old));
+    }
+    m->entries[m->count++] = e;
+    return SAMBA_OK;
+}
+
+static samba_status compile(samba_multigraph *m, samba_compiler *c, char *path, size_t path_size)
+{
+    c->plan.name = samba_arena_strdup(&c->plan.arena, c->name);
+    if (!c->plan.name)
+        return SAMBA_ERROR_MEMORY;
+    for (int i = 0; i < m->count; i++)
+        SAMBA_TRY(samba_link(c, &m->entries[i]->compiler));
+    SAMBA_TRY(samba_run_plan_passes(c));
+    return samba_compile_write(c, path, path_size);
+}
+
+samba_status samba_multigraph_compile(samba_multigraph *m, const char *name, const char *output_folder, char *path, size_t path_size)
+{
+    if (m->count == 0)
+        return samba_fail(m->context, SAMBA_ERROR_STATE, "multigraph: there is no graph to compile: add one with samba_multigraph_add");
+    samba_compile_options options = samba_compile_defaults();
+    options.output_folder = output_folder;
+    samba_compiler c = {.context = m->context, .options = &options, .name = name ? name : m->entries[0]->name};
+    samba_arena_init(&c.arena, m->context);
+    samba_plan_init(&c.plan, m->context);
+    samba_status status = compile(m, &c, path, path_size);
+    samba_compiler_release(&c);
+    return status;
+}

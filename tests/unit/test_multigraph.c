@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several graphs in one PEF: weights, buffers and hyperparameters that they share by name, one plan of memory, turns of their runs, the order in which
+ * they were added, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "pef/plan.h"
+#include "training.h"
+
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+#include <sambaflow/multigraph.h>
+#include <math.h>
+
+enum { IN = 12, CLASSES = 5 };
+
+/* ---- models ---- */
+static samba_value network(samba_value x)
+{
+    x = samba_tanh(samba_linear(x, "hidden", 32));
+    return samba_linear(x, "out", CLASSES);
+}
+
+static void trained(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_loss(g, "loss", samba_cross_entropy(network(samba_input(g, "x")), samba_input(g, "label")));
+}
+
+static void answering(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_output(g, "logits", network(samba_input(g, "question")));
+}
+
+/* cache[:] = x; a cache of 4 rows that another graph adds up */
+static void filling(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(4, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
+    samba_value x = samba_input(g, "row");
+    samba_assign(cache, samba_add(cache, x));
+    samba_output(g, "filled", samba_sum(x, 0, NULL, false));
+}
+
+static void adding(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(4, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
+    samba_output(g, "total", samba_sum(cache, 0, NULL, false));
+}
+
+/* ---- helpers ---- */
+static samba_multigraph *graphs_new(void)
+{
+    samba_multigraph *m;
+    need(samba_multigraph_new(context, &m));
+    return m;
+}
+
+typedef struct data {
+    samba_tensor *batch[2], *question;
+} data;
+
+static data data_new(void)
+{
+    data d = {{normal("x", SAMBA_FLOAT32, 2, SHAPE(8, IN), 1), tensor("label", SAMBA_INT64, 1, SHAPE(8))}, normal("question", SAMBA_FLOAT32, 2, SHAPE(3, IN), 2)};
+    int64_t *labels = samba_tensor_data(d.batch[1]);
+    for (int i = 0; i < 8; i++)
+        labels[i] = i % CLASSES;
+    return d;
+}
+
+static void data_free(data *d)
+{
+    samba_tensor_free(d->batch[0]);
+    samba_tensor_free(d->batch[1]);
+    samba_tensor_free(d->question);
+}
+
+static samba_status add_trained(samba_multigraph *m, data *d, const samba_optimizer *o, bool overwrite)
+{
+    samba_compile_options options = compile_of("train", trained, NULL, 2, d->batch);
+    options.optimizers = o;
+    options.optimizer_count = 1;
+    return samba_multigraph_add(m, &options, overwrite);
+}
+
+static samba_status add_answering(samba_multigraph *m, data *d, const char *name, bool overwrite)
+{
+    samba_compile_options options = compile_of(name, answering, NULL, 1, &d->question);
+    options.inference = true;
+    return samba_multigraph_add(m, &options, overwrite);
+}
+
+static samba_status add_model(samba_multigraph *m, const char *name, samba_model model, samba_tensor *input)
+{
+    samba_compile_options options = compile_of(name, model, NULL, input ? 1 : 0, &input);
+    options.inference = true;
+    return samba_multigraph_add(m, &options, false);
+}
+
+static samba_session *graphs_open(samba_multigraph *m, int threads)
+{
+    char path[512];
+    need(samba_multigraph_compile(m, "several", folder, path, sizeof path));
+    return open_session(path, threads, 7);
+}
+
+static samba_status run(samba_session *session, const char *graph, int inputs, samba_tensor *const *given, samba_tensor *output)
+{
+    samba_run_options r = samba_run_defaults();
+    r.graph_name = graph;
+    r.inputs = given, r.input_count = inputs;
+    r.outputs = &output, r.output_count = output ? 1 : 0;
+    return samba_run(session, &r);
+}
+
+static samba_status run_type(samba_session *session, const char *graph, const char *type)
+{
+    samba_run_options r = samba_run_defaults();
+    r.graph_name = graph;
+    r.section_types = &type, r.section_type_count = 1;
+    return samba_run(session, &r);
+}
+
+static void assert_bits_of(samba_tensor *a, samba_tensor *b)
+{
+    assert_int_equal(samba_tensor_numel(a), samba_tensor_numel(b));
+    assert_memory_equal(samba_tensor_data(a), samba_tensor_data(b), (size_t)samba_tensor_numel(a) * sizeof(float));
+}
+
+/* Sums of at most 32 products of numbers below 4, in any order. */
+static void assert_near(samba_tensor *a, samba_tensor *b)
+{
+    const float *x = samba_tensor_data(a), *y = samba_tensor_data(b);
+    for (int64_t i = 0; i < samba_tensor_numel(a); i++)
+        if (!(fabsf(x[i] - y[i]) <= 32 * 16 * 0x1p-24f))
+            fail_msg("element %lld: %.9g and %.9g", (long long)i, (double)x[i], (double)y[i]);
+}
+
+/* ---- tests ---- */
+/* Trained in one graph, answered by the other: after every step the weights of one PEF, and the answers of another to which they are carried by hand. */
+static void weights_are_shared(void **unused)
+{
+    (void)unused;
+    for (int threads = 1; threads <= 2; threads++) {
+        data d = data_new();
+        samba_optimizer o = samba_adamw(0.05);
+        samba_multigraph *m = graphs_new();
+        need(add_trained(m, &d, &o, false));
+        need(add_answering(m, &d, "answer", false));
+        samba_session *both = graphs_open(m, threads);
+        samba_multigraph_free(m);
+        samba_compile_options options = compile_of("alone_train", trained, NULL, 2, d.batch);
+        options.optimizers = &o, options.optimizer_count = 1;
+        samba_session *train = compile_and_open(&options, threads, 7);
+        options = compile_of("alone_answer", answering, NULL, 1, &d.question);
+        options.inference = true;
+        samba_session *answer = compile_and_open(&options, threads, 7);
+        static const char *const weights[] = {"hidden.weight", "hidden.bias", "out.weight", "out.bias"};
+        samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES)), *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
+        for (int step = 0; step < 4; step++) {
+            need(run(both, "train", 2, d.batch, NULL));
+            need(run(both, "answer", 1, &d.question, given));
+            need(run(train, NULL, 2, d.batch, NULL));
+            for (int i = 0; i < 4; i++) {
+                samba_tensor *w = get(train, weights[i]), *ours = get(both, weights[i]);
+                assert_bits_of(w, ours);
+                need(samba_session_set(answer, w));
+                samba_tensor_free(w);
+                samba_tensor_free(ours);
+            }
+            need(run(answer, NULL, 1, &d.question, expected));
+            assert_near(given, expected); /* packed weights, for nobody writes them there: other blocks, other sums */
+        }
+        samba_tensor_free(given);
+        samba_tensor_free(expected);
+        samba_session_free(train);
+        samba_session_free(answer);
+        samba_session_free(both);
+        data_free(&d);
+    }
+}
+
+static void buffers_are_shared(void **unused)
+{
+    (void)unused;
+    samba_tensor *row = tensor("row", SAMBA_FLOAT32, 1, SHAPE(3)), *total = tensor("total", SAMBA_FLOAT32, 0, NULL);
+    float *values = samba_tensor_data(row);
+    values[0] = 1, values[1] = 2, values[2] = 3;
+    samba_multigraph *m = graphs_new();
+    need(add_model(m, "fill", filling, row));
+    need(add_model(m, "add", adding, NULL));
+    samba_session *session = graphs_open(m, 1);
+    need(run(session, "add", 0, NULL, total));
+    assert_true(*(float *)samba_tensor_data(total) == 24); /* 12 twos */
+    for (int i = 1; i <= 3; i++) {
+        need(run(session, "fill", 1, &row, NULL));
+        need(run(session, "add", 0, NULL, total));
+        assert_true(*(float *)samba_tensor_data(total) == (float)(24 + 24 * i)); /* 4 rows of 1 + 2 + 3 more */
+    }
+    samba_session_free(session);
+    samba_multigraph_free(m);
+    samba_tensor_free(row);
+    samba_tensor_free(total);
+}
+
+static void graphs_have_an_order(void **unused)
+{
+    (void)unused;
+    data d = data_new();
+    samba_multigraph *m = graphs_new();
+    char path[512];
+    refuse(samba_multigraph_compile(m, "none", folder, path, sizeof path), SAMBA_ERROR_STATE, "there is no graph to compile");
+    need(add_answering(m, &d, "a", false));
+    need(add_answering(m, &d, "b", false));
+    need(add_answering(m, &d, "c", false));
+    refuse(add_answering(m, &d, "a", false), SAMBA_ERROR_NAME, "there is a graph \"a\" already: give this one another name, or overwrite it");
+    assert_int_equal(samba_multigraph_count(m), 3);
+    assert_string_equal(samba_multigraph_name(m, 0), "a");
+    need(add_answering(m, &d, "a", true)); /* is the last now */
+    static const char *const names[] = {"b", "c", "a"};
+    samba_session *session = graphs_open(m, 1);
+    assert_int_equal(samba_session_graph_count(session), 3);
+    for (int i = 0; i < 3; i++) {
+        samba_graph_info info;
+        samba_section_info section;
+        need(samba_session_graph_info(session, i, &info));
+        assert_string_equal(info.name, names[i]);
+        assert_string_equal(samba_multigraph_name(m, i), names[i]);
+        assert_true(info.inference && info.call_count == 1 && info.section_count == 1 && info.first_section == i && strstr(info.text, "tanh"));
+        need(samba_session_section_info(session, i, &section));
+        assert_int_equal(section.graph, i);
+        assert_true(samba_session_graph_has(session, i, "question") && !samba_session_graph_has(session, i, "x"));
+    }
+    samba_graph_info info;
+    refuse(samba_session_graph_info(session, 3, &info), SAMBA_ERROR_ARGUMENT, "there is no graph 3: the PEF has 3");
+    assert_null(samba_multigraph_name(m, 3));
+    samba_session_free(session);
+    session = graphs_open(m, 1); /* graphs stay as they were */
+    need(run(session, "c", 1, &d.question, NULL));
+    samba_session_free(session);
+    samba_multigraph_free(m);
+    data_free(&d);
+}
+
+static void runs_take_turns(void **unused)
+{
+    (void)unused;
+    data d = data_new();
+    samba_optimizer o = samba_sgd(0.1);
+    samba_multigraph *m = graphs_new();
+    need(add_trained(m, &d, &o, false));
+    need(add_answering(m, &d, "answer", false));
+    samba_session *session = graphs_open(m, 1);
+    samba_multigraph_free(m);
+    refuse(run(session, NULL, 0, NULL, NULL), SAMBA_ERROR_ARGUMENT, "this PEF has 2 graphs, and the run does not say which: give it a graph_name of: \"train\", \"answer\"");
+    refuse(run(session, "tain", 0, NULL, NULL), SAMBA_ERROR_NAME, "there is no graph \"tain\"; this PEF has: \"train\", \"answer\"");
+    refuse(run(session, "answer", 2, d.batch, NULL), SAMBA_ERROR_NAME, "graph \"answer\" has no input \"x\", another one has; its inputs are: \"question\"");
+    samba_tensor *logits = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
+    refuse(run(session, "train", 2, d.batch, logits), SAMBA_ERROR_NAME, "graph \"train\" has no output \"logits\", another one has; its outputs are: \"loss\"");
+    refuse(run_type(session, "answer", "BCKWD"), SAMBA_ERROR_NAME, "there is no section of section type \"BCKWD\"; this graph has: \"FWD\"");
+    samba_run_options r = samba_run_defaults();
+    r.graph_name = "train";
+    r.section_ids = (const int[]){3}, r.section_id_count = 1;
+    refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "there is no section 3: this graph's ids are 0 to 2");
+    r.section_ids = NULL, r.section_id_count = 0;
+    r.run_from_call_id = 3;
+    refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "run_from_call_id 3: this graph's calls are 0 to 2");
+    refuse(run_type(session, "train", "BCKWD"), SAMBA_ERROR_STATE, "there was none yet: run FWD before it");
+    need(run(session, "train", 2, d.batch, NULL));
+    need(run_type(session, "train", "FWD"));
+    need(run(session, "answer", 1, &d.question, logits));
+    refuse(run_type(session, "train", "BCKWD"), SAMBA_ERROR_STATE, "another graph has run since: run FWD before it");
+    need(run_type(session, "train", "FWD"));
+    need(run_type(session, "train", "BCKWD"));
+    need(run_type(session, "answer", "FWD"));
+    need(run_type(session, "train", "OPT")); /* gradients are the device's, not a run's */
+    samba_tensor_free(logits);
+    samba_session_free(session);
+    data_free(&d);
+}
+
+static void memory_is_planned_once(void **unused)
+{
+    (void)unused;
+    data d = data_new();
+    samba_optimizer o = samba_sgd(0.1);
+    samba_multigraph *m = graphs_new();
+    need(add_trained(m, &d, &o, false));
+    need(add_answering(m, &d, "answer", false));
+    samba_session *session = graphs_open(m, 1);
+    samba_memory_info both, train;
+    need(samba_session_memory(session, &both));
+    samba_session_free(session);
+    samba_compile_options options = compile_of("alone", trained, NULL, 2, d.batch);
+    options.optimizers = &o, options.optimizer_count = 1;
+    session = compile_and_open(&options, 1, 7);
+    need(samba_session_memory(session, &train));
+    samba_session_free(session);
+    assert_int_equal(both.parameters, train.parameters);
+    assert_int_equal(both.gradients, train.gradients);
+    assert_int_equal(both.activations, train.activations); /* 8 rows need more than 3 */
+    samba_multigraph_free(m);
+    data_free(&d);
+}
+
+/* ---- what cannot be one ---- */
+static void wide(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_parameter(g, "hidden.weight", SAMBA_FLOAT32, 2, SHAPE(7, IN), (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    samba_output(g, "wide", samba_linear(samba_input(g, "question"), "hidden", 7));
+}
+
+static void otherwise_begun(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_parameter(g, "hidden.bias", SAMBA_FLOAT32, 1, SHAPE(32), (samba_initializer){SAMBA_INIT_CONSTANT, 3, 0});
+    samba_output(g, "begun", samba_linear(samba_input(g, "question"), "hidden", 32));
+}
+
+static void named_logits(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_output(g, "again", samba_relu(samba_input(g, "logits")));
+}
+
+static void names_mean_one_thing(void **unused)
+{
+    (void)unused;
+    data d = data_new();
+    char path[512];
+    samba_tensor *logits = normal("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES), 3);
+    const struct {
+        samba_model model;
+        samba_tensor *input;
+        samba_status status;
+        const char *message;
+    } cases[] = {
+        {wide, d.question, SAMBA_ERROR_NAME,
+         "\"hidden.weight\" is a parameter float32(32, 12) in graph \"answer\" and a parameter float32(7, 12) in graph \"other\": what graphs share"},
+        {otherwise_begun, d.question, SAMBA_ERROR_ARGUMENT, "\"hidden.bias\" is shared by graphs \"answer\" and \"other\" and starts with other values in each"},
+        {named_logits, logits, SAMBA_ERROR_NAME, "\"logits\" is an output float32(3, 5) in graph \"answer\" and an input float32(3, 5) in graph \"other\""},
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        samba_multigraph *m = graphs_new();
+        need(add_answering(m, &d, "answer", false));
+        need(add_model(m, "other", cases[i].model, cases[i].input));
+        refuse(samba_multigraph_compile(m, "refused", folder, path, sizeof path), cases[i].status, cases[i].message);
+        samba_multigraph_free(m);
+    }
+    samba_multigraph *m = graphs_new();
+    samba_optimizer slow = samba_sgd(0.1), fast = samba_sgd(0.2);
+    need(add_trained(m, &d, &slow, false));
+    samba_compile_options options = compile_of("more", trained, NULL, 2, d.batch);
+    options.optimizers = &fast, options.optimizer_count = 1;
+    need(samba_multigraph_add(m, &options, false));
+    samba_session *session = graphs_open(m, 1); /* two optimizers: train.optim0 and more.optim0 */
+    assert_true(get_hyper(session, "train.optim0.lr") == 0.1 && get_hyper(session, "more.optim0.lr") == 0.2);
+    samba_session_free(session);
+    slow.name = fast.name = "sgd";
+    need(add_trained(m, &d, &slow, true));
+    need(samba_multigraph_add(m, &options, true));
+    refuse(samba_multigraph_compile(m, "refused", folder, path, sizeof path), SAMBA_ERROR_NAME,
+           "hyperparameter \"sgd.lr\" is 0.2 in graph \"more\" and 0.1 in one before it");
+    options.name = "";
+    refuse(samba_multigraph_add(m, &options, false), SAMBA_ERROR_ARGUMENT, "a graph needs a name");
+    options = compile_of("small", answering, NULL, 1, &d.question);
+    options.inference = true;
+    options.memory_budget = 1 << 20;
+    refuse(samba_multigraph_add(m, &options, false), SAMBA_ERROR_ARGUMENT, "graph \"small\" is for inference, which has nothing to compute again");
+    samba_multigraph_free(m);
+    samba_tensor_free(logits);
+    data_free(&d);
+}
+
+/* ---- no memory ---- */
+static samba_status compile_two(samba_context *own)
+{
+    samba_multigraph *m = NULL;
+    samba_tensor *question = NULL;
+    samba_status status = samba_tensor_empty(own, "question", SAMBA_FLOAT32, 2, SHAPE(3, IN), &question);
+    if (status == SAMBA_OK)
+        status = samba_multigraph_new(own, &m);
+    samba_compile_options o = compile_of("a", answering, NULL, 1, &question);
+    o.inference = true;
+    if (status == SAMBA_OK)
+        status = samba_multigraph_add(m, &o, false);
+    o.name = "b";
+    if (status == SAMBA_OK)
+        status = samba_multigraph_add(m, &o, false);
+    if (status == SAMBA_OK)
+        status = samba_multigraph_add(m, &o, true);
+    if (status == SAMBA_OK)
+        status = samba_multigraph_compile(m, "no_memory", folder, NULL, 0);
+    samba_multigraph_free(m);
+    samba_tensor_free(question);
+    return status;
+}
+
+static samba_status scenario(samba_context *own, void *unused)
+{
+    (void)unused;
+    return compile_two(own);
+}
+
+static void no_memory(void **unused)
+{
+    (void)unused;
+    fail_each_allocation(scenario, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared),   cmocka_unit_test(graphs_have_an_order),
+        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(names_mean_one_thing),
+        cmocka_unit_test(no_memory),
+    };
+    if (!training_begin())
+        return 1;
+    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
+}
