@@ -10,6 +10,8 @@
 #define SMALL_CACHE (96 * 1024)  /* bytes of a plane, which every k reads */
 #define K_TARGET 768             /* elements of k a step */
 #define SHARED_SUMS (1024 * 1024) /* most bytes of a matrix of sums that threads share */
+#define SUMS_CACHE (256 * 1024)   /* bytes of sums that stay near over all steps of k */
+#define LINE_COST 16.0           /* ns to wait for a line that nothing has asked for */
 #define CROSSING_COST 0.04       /* ns a byte that another core has written, or will */
 
 /* ---- simplifying ---- */
@@ -281,6 +283,16 @@ static double crossing_bytes(const samba_contract_problem *problem, const samba_
     return bytes * (1 - 1 / parts);
 }
 
+/* Rows read where they lie, an element at a time: what no cache holds is waited for, line by line, where steps of k are pages apart. */
+static double far_cost(const samba_contract_problem *problem, const samba_source *source)
+{
+    double bytes = (double)source->own.total * (double)problem->k * (double)source->memory_size, size = (double)source->memory_size;
+    for (int i = 0; i < problem->contract.batch_rank; i++)
+        bytes *= source->factor.batch[i] != 0 ? (double)problem->contract.batch[i] : 1;
+    double step = size * (double)(source->own_axis.stride < 0 ? -source->own_axis.stride : source->own_axis.stride);
+    return bytes > LARGE_CACHE && samba_source_is_far(source, true) ? LINE_COST * (step < 64 ? step / 64 : 1) : 0;
+}
+
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
 {
     int lanes = lanes_of(problem);
@@ -308,6 +320,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 &&
             block_cols <= 2 * lanes && row->width > 8)
             unit *= 1.6;
+        if (plan->way == SAMBA_WAY_OFFSETS && !plan->row_packed)
+            unit += rows * depth * far_cost(problem, &plan->row);
         if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= 2048)
             unit *= 1.2;
         if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && row->total > 12)
@@ -320,6 +334,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     unit += plan->slices > 1 ? sums * 0.6 : 0;
     int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +
                       plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
+    if (steps > 1 && plan->sums_bytes > SUMS_CACHE)
+        unit += sums * steps * 0.1;
     if (touched > LARGE_CACHE)
         unit *= 1.02 + (double)touched / LARGE_CACHE * 0.04;
     turns = (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads);

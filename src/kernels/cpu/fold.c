@@ -329,7 +329,8 @@ double samba_fold_cost(const samba_contract_problem *problem)
     image += rows * area * run * 5.0 / rate + (double)(f.m * f.n) * (f.x.stride > 1 ? 0.4 : 0.15);
     image += (double)f.k * area * 0.1 * (double)f.unit_ranges + (double)(f.unit_ranges * f.channel_blocks) * 40.0;
     double turns = (double)(divide_up(f.units, problem->threads) * f.images) / (double)f.unit_ranges;
-    return image * turns + rows * (double)(f.k * f.groups) * 0.1 / problem->threads + 300.0;
+    double finish = (double)f.batches * (double)f.m * (double)f.n / problem->threads * problem->finish_cost;
+    return image * turns + rows * (double)(f.k * f.groups) * 0.1 / problem->threads + finish + 300.0;
 }
 
 /* Rows of the image that a block's rows of dy reach, and from where in the products. */

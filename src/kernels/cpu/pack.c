@@ -438,13 +438,23 @@ const char *samba_source_at(const samba_source *source, int64_t batch_offset, co
 
 typedef enum pack_way { BY_COPY, BY_TRANSPOSE, BY_GATHER } pack_way;
 
+bool samba_source_is_far(const samba_source *source, bool inner)
+{
+    const int64_t *stride = inner ? source->factor.inner : source->factor.own;
+    int64_t farthest = 0, rank = (inner ? &source->inner : &source->own)->rank;
+    for (int64_t i = 0; i < rank; i++)
+        farthest = stride[i] > farthest ? stride[i] : -stride[i] > farthest ? -stride[i] : farthest;
+    return source->plane_bytes == 0 && farthest * source->memory_size >= 4096;
+}
+
 /* Times in ns an element as measured on one core; a run costs its start, a square of 16 x 16 as much when it is not full. */
 static pack_way choose_way(const samba_source *source, const samba_axis *rows, const samba_axis *cols, double *cost)
 {
     double row_run = (double)rows->run, col_run = (double)cols->run;
     double squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
     double far = rows->stride * source->memory_size >= 1024 && !source->plane_bytes ? 0.2 : 0.08;
-    double copy = cols->stride == 1 || cols->run == 1 ? far + 1.5 / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
+    double jump = cols->run < cols->count && samba_source_is_far(source, cols == &source->inner_axis) ? 4.0 : 1.5; /* from a run to the next */
+    double copy = cols->stride == 1 || cols->run == 1 ? far + jump / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
     if (rows->stride == 1 && rows->run > 1 && cols->run > 1)
         transpose = (38.0 * squares + 2.0) / (row_run * col_run);
     pack_way way = copy <= transpose && copy <= gather ? BY_COPY : transpose <= gather ? BY_TRANSPOSE : BY_GATHER;
