@@ -278,6 +278,32 @@ static void test_layer_norm(void **state)
         }
 }
 
+/* Reductions that store no element have longer tiles: many short rows in one, long rows in few chunks. */
+static void test_long_tiles(void **state)
+{
+    (void)state;
+    static const int64_t domains[][2] = {{9, 20000}, {300, 257}, {3, 4097}, {9000, 5}};
+    for (int s = 0; s < SAMBA_COUNT(domains); s++) {
+        tile_case t;
+        static const int64_t per_row[2] = {1, 0}, none[2] = {0, 0};
+        case_begin(&t, 2, domains[s]);
+        int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_operand(&t, SAMBA_FLOAT32, 0, per_row), z = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
+        int index = case_operand(&t, SAMBA_INT64, 0, per_row), all = case_operand(&t, SAMBA_FLOAT32, 0, none);
+        int in = case_register(&t, SAMBA_F32, FULL, 0, x), sum = case_register(&t, SAMBA_F32, ROW, 1, -1);
+        int best = case_register(&t, SAMBA_F32, ROW, 1, -1), where = case_register(&t, SAMBA_I64, ROW, 1, -1);
+        case_load(&t, in, x);
+        case_op(&t, SAMBA_TILE_sum, sum, in, -1);
+        case_op(&t, SAMBA_TILE_amax, best, in, -1);
+        case_op(&t, SAMBA_TILE_argmax, where, in, -1);
+        case_emit(&t, SAMBA_TILE_collect_amin, -1, in, -1, -1, all, 0);
+        case_step(&t, 1);
+        case_store(&t, sum, y), case_store(&t, best, z), case_store(&t, where, index);
+        case_step(&t, 0);
+        case_check(&t, 1e-4, "long tiles");
+        case_end(&t);
+    }
+}
+
 /* Rows without columns reduce to the start. */
 static void test_empty_rows(void **state)
 {
@@ -763,7 +789,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
             cmocka_unit_test(test_transpose),          cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_empty_rows),
+        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_long_tiles), cmocka_unit_test(test_empty_rows),
             cmocka_unit_test(test_iota_random), cmocka_unit_test(test_labels),
             cmocka_unit_test(test_gelu_both),
         cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs),

@@ -477,13 +477,14 @@ static element fold(int op, int class_, element sum, element x)
     return (greatest ? sum.i64 >= x.i64 : sum.i64 <= x.i64) ? sum : x;
 }
 
+enum { LARGEST = 1300 }; /* elements of a tile */
 static const int shapes[][2] = {{25, 10}, {16, 16}, {8, 32}, {3, 77}, {2, 128}, {1, 256}, {256, 1}, {128, 2}, {1, 1}, {7, 31},
-                                {7, 33}, {85, 3}, {0, 5}, {4, 0}};
+                                {7, 33}, {85, 3}, {0, 5}, {4, 0}, {1, 1300}};
 
 /* Small whole numbers, so that sums are exact in any order; some NaN and infinities for the extremes. */
 static void whole_numbers(int class_, char *a, bool specials)
 {
-    for (int i = 0; i < 512; i++) {
+    for (int i = 0; i < LARGEST; i++) {
         int value = rand() % 41 - 20, special = specials ? rand() % 60 : 9;
         double x = special == 0 ? NAN : special == 1 ? INFINITY : special == 2 ? -INFINITY : (double)value;
         element values[3] = {{.f32 = (float)x}, {.f64 = x}, {.i64 = value}};
@@ -494,7 +495,7 @@ static void whole_numbers(int class_, char *a, bool specials)
 static void test_reduce(void **state)
 {
     (void)state;
-    static char a[512 * 8], d[512 * 8], best[512 * 8];
+    static char a[LARGEST * 8], d[512 * 8], best[512 * 8];
     int64_t where[512];
     srand(SEED);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
@@ -574,7 +575,7 @@ static void test_gelu_both(void **state)
 static void test_spread_and_sums(void **state)
 {
     (void)state;
-    static char a[512 * 8], d[512 * 8 + 64];
+    static char a[LARGEST * 8], d[LARGEST * 8 + 64];
     srand(SEED);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const samba_kernels *k = kernels_of(isa);
@@ -587,8 +588,8 @@ static void test_spread_and_sums(void **state)
                 for (int i = 0; i < n; i++)
                     assert_true(same(class_, get(class_, d, i), get(class_, a, i / cols)));
                 assert_int_equal(d[(size_t)n * class_sizes[class_]], 0x5a);
-                double sums[512], total = 0;
-                int64_t integers[512], integer_total = 0;
+                double sums[LARGEST], total = 0;
+                int64_t integers[LARGEST], integer_total = 0;
                 for (int c = 0; c < cols; c++)
                     sums[c] = (double)(integers[c] = c);
                 k->collect_rows[class_](class_ == SAMBA_I64 ? (void *)integers : sums, a, rows, cols);
@@ -620,10 +621,10 @@ static void test_combined(void **state)
 {
     (void)state;
     static const int ops[3] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_mul};
-    static const int sizes[][2] = {{1, 256}, {1, 250}, {1, 129}, {3, 77}, {4, 64}, {25, 10}, {1, 1}, {0, 5}, {4, 0}};
-    static float a[512], b[512], c[512], between[512], want[512], got[512 + 1];
+    static const int sizes[][2] = {{1, 256}, {1, 250}, {1, 129}, {3, 77}, {4, 64}, {25, 10}, {1, 1}, {0, 5}, {4, 0}, {1, 1300}};
+    static float a[LARGEST], b[LARGEST], c[LARGEST], between[LARGEST], want[LARGEST], got[LARGEST + 1];
     srand(SEED);
-    for (int i = 0; i < 512; i++)
+    for (int i = 0; i < LARGEST; i++)
         a[i] = (float)uniform(-2, 2), b[i] = (float)uniform(-2, 2), c[i] = (float)uniform(-2, 2);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const samba_kernels *k = kernels_of(isa);

@@ -49,10 +49,8 @@ ROWS(mul, x *y)
 SAMBA_ROW_SUM(f32, float)
 static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first)
 {
-    for (int64_t r = 0; r < rows; r++, a += cols, b += cols) {
-        float sum = samba_row_sum_f32(a, b, cols);
-        d[r] = first ? sum : d[r] + sum;
-    }
+    for (int64_t r = 0; r < rows; r++, a += cols, b += cols)
+        d[r] = samba_long_sum_f32(d[r], a, b, cols, first);
 }
 
 static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ALIGN SAMBA_ALIGNMENT
+enum { MOST_CAPACITY = 4096, STORED_BYTES = 28 << 10 }; /* elements of a tile; of its registers, that they stay in the first cache */
 
 typedef struct builder {
     const samba_prepare *prepare;
@@ -72,7 +73,24 @@ static int class_size(int class_) { return class_ == SAMBA_F32 ? 4 : 8; }
 
 static int64_t wide_elements(const samba_tile_program *program)
 {
-    return program->cols > SAMBA_TILE_CAPACITY ? program->cols : SAMBA_TILE_CAPACITY;
+    return program->cols > program->capacity ? program->cols : program->capacity;
+}
+
+/* Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, longer tiles cost nothing
+ * there, and less is spent on choosing what is next. Threads should still find tiles enough. */
+static void choose_capacity(builder *b)
+{
+    samba_tile_program *program = b->program;
+    int64_t bytes = 1, elements;
+    program->capacity = SAMBA_TILE_CAPACITY;
+    if (b->stage->kind != SAMBA_STAGE_TILE || b->overflow || !samba_mul_checked(program->rows, program->cols, &elements))
+        return;
+    for (int r = 0; r < program->register_count; r++)
+        if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0)
+            bytes += program->registers[r].size;
+    while (program->capacity < MOST_CAPACITY && 2 * program->capacity * bytes <= STORED_BYTES &&
+           elements / b->prepare->threads >= 16 * program->capacity)
+        program->capacity *= 2;
 }
 
 static void resolve_registers(builder *b)
@@ -107,11 +125,12 @@ static void resolve_registers(builder *b)
             program->block_size = d->size;
         }
     }
+    choose_capacity(b);
     for (int r = 0; r < program->register_count; r++) {
         samba_tile_register *at = &program->registers[r];
         bool wide = at->wide && at->extent == SAMBA_FULL;
-        at->storage = place(b, wide ? wide_elements(program) : SAMBA_TILE_CAPACITY, at->size);
-        if (at->direct >= 0 || at->block || (wide && program->cols > SAMBA_TILE_CAPACITY)) {
+        at->storage = place(b, wide ? wide_elements(program) : program->capacity, at->size);
+        if (at->direct >= 0 || at->block || (wide && program->cols > program->capacity)) {
             program->column_bytes[program->moving_count] = at->extent == SAMBA_FULL ? at->size : 0;
             program->moving[program->moving_count++] = r;
         }
@@ -255,11 +274,13 @@ static void choose_tile(samba_tile_program *program, const samba_program *source
         program->tile_cols = 16;
     } else {
         program->tile_cols = program->cols;
-        if (cuttable && program->cols > SAMBA_TILE_CAPACITY)
-            program->tile_cols = SAMBA_TILE_CAPACITY;
+        if (cuttable && program->cols > program->capacity)
+            program->tile_cols = program->capacity;
     }
     int64_t width = program->tile_cols > 0 ? program->tile_cols : 1;
-    program->tile_rows = width < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / width : 1;
+    program->tile_rows = width < program->capacity ? program->capacity / width : 1;
+    if (program->tile_rows > SAMBA_TILE_CAPACITY)
+        program->tile_rows = SAMBA_TILE_CAPACITY;
 }
 
 /* Views that steps use, so that a tile finds its place in these and no others. */
@@ -298,7 +319,7 @@ static samba_status build(builder *b)
     int64_t elements;
     if (!samba_mul_checked(program->rows, program->cols > 0 ? program->cols : 1, &elements))
         b->overflow = true;
-    program->fill = b->overflow || elements > SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY : elements;
+    program->fill = b->overflow || elements > program->capacity ? program->capacity : elements;
     if (b->overflow)
         return samba_fail(b->prepare->context, SAMBA_ERROR_UNSUPPORTED,
                           "stage %s: its domain needs more scratch than this machine can address",

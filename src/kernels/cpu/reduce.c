@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#define TOTAL_BLOCK 512 /* elements that are summed in float32 */
 #define SHORT_ROW 16 /* columns below which a row is no work for vectors */
 
 /* ---- values that are not a number, of any class ---- */
@@ -64,31 +63,52 @@ SAMBA_ROW_SUM(i64, uint64_t)
     {                                                                                                                        \
         type *d = d_;                                                                                                        \
         const add_type *a = a_;                                                                                              \
-        for (int64_t r = 0; r < rows; r++, a += cols) {                                                                      \
-            add_type sum = samba_row_sum_##name(a, NULL, cols);                                                              \
-            d[r] = (type)(first ? sum : (add_type)d[r] + sum);                                                               \
-        }                                                                                                                    \
+        for (int64_t r = 0; r < rows; r++, a += cols)                                                                        \
+            d[r] = (type)samba_long_sum_##name((add_type)d[r], a, NULL, cols, first);                                        \
     }
 SUM(f32, float, float)
 SUM(f64, double, double)
 SUM(i64, int64_t, uint64_t) /* wraps */
 
-#define EXTREME(kernel, name, type, better, reduction, worst)                                                                \
+/* Four running vectors, as of sums. */
+#define EXTREME(kernel, name, type, mask_type, better, worst)                                                                \
+    static inline void kernel##_lanes_##name(samba_extreme_##name *best, samba_mask_##name *nan, const type *a)              \
+    {                                                                                                                        \
+        samba_extreme_##name x;                                                                                              \
+        memcpy(&x, a, sizeof x);                                                                                             \
+        samba_mask_##name m = x better * best;                                                                               \
+        *nan |= x != x;                                                                                                      \
+        *best = (samba_extreme_##name)(((samba_mask_##name)x & m) | ((samba_mask_##name)*best & ~m));                        \
+    }                                                                                                                        \
     static inline type kernel##_row_##name(const type *a, int64_t n)                                                         \
     {                                                                                                                        \
+        enum { LANES = 64 / (int)sizeof(type) };                                                                             \
         type best = worst;                                                                                                   \
-        int nan = 0;                                                                                                         \
-        if (n < SHORT_ROW) {                                                                                                 \
-            for (int64_t i = 0; i < n; i++) {                                                                                \
-                nan |= is_nan_##name(a[i]);                                                                                  \
-                best = a[i] better best ? a[i] : best;                                                                       \
+        mask_type nan = 0;                                                                                                   \
+        int64_t i = 0;                                                                                                       \
+        if (n >= SHORT_ROW) {                                                                                                \
+            samba_extreme_##name best0 = best - (samba_extreme_##name){0}, best1 = best0, best2 = best0, best3 = best0;      \
+            samba_mask_##name nan0 = {0}, nan1 = nan0, nan2 = nan0, nan3 = nan0;                                             \
+            for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                                     \
+                kernel##_lanes_##name(&best0, &nan0, a + i);                                                                 \
+                kernel##_lanes_##name(&best1, &nan1, a + i + LANES);                                                         \
+                kernel##_lanes_##name(&best2, &nan2, a + i + 2 * LANES);                                                     \
+                kernel##_lanes_##name(&best3, &nan3, a + i + 3 * LANES);                                                     \
             }                                                                                                                \
-        } else {                                                                                                             \
-            _Pragma(reduction)                                                                                               \
-            for (int64_t i = 0; i < n; i++) {                                                                                \
-                nan |= is_nan_##name(a[i]);                                                                                  \
-                best = a[i] better best ? a[i] : best;                                                                       \
+            for (; i + LANES <= n; i += LANES)                                                                               \
+                kernel##_lanes_##name(&best0, &nan0, a + i);                                                                 \
+            kernel##_lanes_##name(&best0, &nan0, (const type *)&best1);                                                      \
+            kernel##_lanes_##name(&best0, &nan0, (const type *)&best2);                                                      \
+            kernel##_lanes_##name(&best0, &nan0, (const type *)&best3);                                                      \
+            nan0 |= nan1 | nan2 | nan3;                                                                                      \
+            for (int k = 0; k < LANES; k++) {                                                                                \
+                best = best0[k] better best ? best0[k] : best;                                                               \
+                nan |= nan0[k];                                                                                              \
             }                                                                                                                \
+        }                                                                                                                    \
+        for (; i < n; i++) {                                                                                                 \
+            nan |= is_nan_##name(a[i]);                                                                                      \
+            best = a[i] better best ? a[i] : best;                                                                           \
         }                                                                                                                    \
         return nan ? nan_##name() : best;                                                                                    \
     }                                                                                                                        \
@@ -101,14 +121,14 @@ SUM(i64, int64_t, uint64_t) /* wraps */
             d[r] = first || best better d[r] || is_nan_##name(best) ? best : d[r];                                           \
         }                                                                                                                    \
     }
-#define MAX_AND_NAN "omp simd reduction(max : best) reduction(| : nan)"
-#define MIN_AND_NAN "omp simd reduction(min : best) reduction(| : nan)"
-EXTREME(amax, f32, float, >, MAX_AND_NAN, -INFINITY)
-EXTREME(amax, f64, double, >, MAX_AND_NAN, -INFINITY)
-EXTREME(amax, i64, int64_t, >, MAX_AND_NAN, INT64_MIN)
-EXTREME(amin, f32, float, <, MIN_AND_NAN, INFINITY)
-EXTREME(amin, f64, double, <, MIN_AND_NAN, INFINITY)
-EXTREME(amin, i64, int64_t, <, MIN_AND_NAN, INT64_MAX)
+#define EXTREMES(name, type, mask_type, least, greatest)                                                                     \
+    typedef type samba_extreme_##name __attribute__((vector_size(64)));                                                      \
+    typedef mask_type samba_mask_##name __attribute__((vector_size(64)));                                                    \
+    EXTREME(amax, name, type, mask_type, >, least)                                                                           \
+    EXTREME(amin, name, type, mask_type, <, greatest)
+EXTREMES(f32, float, int32_t, -INFINITY, INFINITY)
+EXTREMES(f64, double, int64_t, -INFINITY, INFINITY)
+EXTREMES(i64, int64_t, int64_t, INT64_MIN, INT64_MAX)
 
 /* The greatest value first, then where it stands first; NaN counts as greatest. */
 #define ARGMAX(name, type)                                                                                                   \
@@ -193,8 +213,8 @@ COLLECT(i64, uint64_t, uint64_t) /* wraps */
 double SAMBA_ISA_NAME(samba_total_f32)(const float *a, int64_t n)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i += TOTAL_BLOCK)
-        sum += (double)samba_row_sum_f32(a + i, NULL, n - i < TOTAL_BLOCK ? n - i : TOTAL_BLOCK);
+    for (int64_t i = 0; i < n; i += SUM_BLOCK)
+        sum += (double)samba_row_sum_f32(a + i, NULL, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
     return sum;
 }
 TOTAL(f64, double, double, double)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs tile programs: an interpreter whose instructions each work on a tile of at most SAMBA_TILE_CAPACITY elements, so that
+ * Runs tile programs: an interpreter whose instructions each work on a tile of some 512 elements, so that
  * what it costs to choose the next one is little beside its work, and registers stay in the first-level cache.
  *
  * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
@@ -108,7 +108,7 @@ static void set_chunk(const samba_tile_program *program, samba_frame *frame, int
 {
     int64_t by = frame->col0 + done - frame->col;
     frame->col += by;
-    frame->cols = cols - done < SAMBA_TILE_CAPACITY ? cols - done : SAMBA_TILE_CAPACITY;
+    frame->cols = cols - done < program->capacity ? cols - done : program->capacity;
     frame->first = done == 0;
     for (int i = 0; i < program->moving_count; i++)
         frame->pointers[program->moving[i]] += by * program->column_bytes[i];
@@ -131,15 +131,15 @@ static void run_tile(const samba_tile_program *program, samba_frame *frame, int6
     }
     frame->rows = rows;
     frame->col0 = frame->col = col0;
-    frame->cols = cols < SAMBA_TILE_CAPACITY ? cols : SAMBA_TILE_CAPACITY;
+    frame->cols = cols < program->capacity ? cols : program->capacity;
     point_registers(program, frame);
     set_chunk(program, frame, 0, cols);
     for (int s = 0; s < program->step_count; s++) {
         const samba_step *step = &program->steps[s];
         run_codes(program, frame, step->begin, step->end);
-        if (!step->loop || cols <= SAMBA_TILE_CAPACITY)
+        if (!step->loop || cols <= program->capacity)
             continue;
-        for (int64_t done = SAMBA_TILE_CAPACITY; done < cols; done += SAMBA_TILE_CAPACITY) {
+        for (int64_t done = program->capacity; done < cols; done += program->capacity) {
             set_chunk(program, frame, done, cols);
             run_codes(program, frame, step->begin, step->end);
         }
@@ -172,7 +172,7 @@ void samba_tile_region(const samba_tile_program *program, char *thread_scratch, 
                        int64_t cols, const void *block, int64_t block_ld)
 {
     samba_frame *frame = (samba_frame *)thread_scratch;
-    int64_t height = cols < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / (cols > 0 ? cols : 1) : 1;
+    int64_t height = cols < program->capacity ? program->capacity / (cols > 0 ? cols : 1) : 1;
     for (int64_t done = 0; done < rows; done += height) {
         frame->block = block ? (const char *)block + (done * block_ld - col0) * program->block_size : NULL;
         frame->block_ld = block_ld;
