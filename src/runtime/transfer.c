@@ -66,26 +66,37 @@ static bool in_range(const samba_plan_tensor *tensor, int64_t value)
     return (value >= tensor->low && value < tensor->high) || (tensor->has_ignore && value == tensor->ignore);
 }
 
+/* Its sign says whether a value is outside: below 0, counted from the least good one, or less than nothing is left to the greatest. */
+static inline uint64_t outside(int64_t value, uint64_t low, uint64_t width)
+{
+    uint64_t place = (uint64_t)value - low;
+    return place | (width - place);
+}
+
 /* The usual case in loops that vectorise: contiguous int64 or int32, all values good. False: look closer. */
 static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *host)
 {
-    int64_t numel = samba_tensor_numel(host), bad = 0, low = tensor->low, high = tensor->high;
-    int64_t ignore =
-        tensor->has_ignore ? tensor->ignore : low; /* low == high: nothing is good, and low itself is looked at closer */
-    if (low >= high || !samba_tensor_is_contiguous(host))
+    int64_t numel = samba_tensor_numel(host), ignore = tensor->has_ignore ? tensor->ignore : tensor->low;
+    uint64_t low = (uint64_t)tensor->low, width = (uint64_t)tensor->high - 1 - low, bad = 0;
+    if (tensor->low >= tensor->high || (int64_t)width < 0 || !samba_tensor_is_contiguous(host))
         return false;
-    if (tensor->dtype == SAMBA_INT64) {
+    if (tensor->dtype == SAMBA_INT64 && ignore >= tensor->low && ignore < tensor->high) { /* no other value may be ignored */
+        const int64_t *values = samba_tensor_data(host);
+        _Pragma("omp simd reduction(| : bad)")
+        for (int64_t i = 0; i < numel; i++)
+            bad |= outside(values[i], low, width);
+    } else if (tensor->dtype == SAMBA_INT64) {
         const int64_t *values = samba_tensor_data(host);
         for (int64_t i = 0; i < numel; i++)
-            bad += ((values[i] < low) | (values[i] >= high)) & (values[i] != ignore);
+            bad |= values[i] == ignore ? 0 : outside(values[i], low, width);
     } else if (tensor->dtype == SAMBA_INT32) {
         const int32_t *values = samba_tensor_data(host);
         for (int64_t i = 0; i < numel; i++)
-            bad += ((values[i] < low) | (values[i] >= high)) & (values[i] != ignore);
+            bad |= values[i] == ignore ? 0 : outside(values[i], low, width);
     } else {
         return false;
     }
-    return bad == 0;
+    return (int64_t)bad >= 0;
 }
 
 static samba_status check_range(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host,

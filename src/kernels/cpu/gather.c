@@ -19,6 +19,9 @@ enum { BLOCK = 256, LINE = 64 }; /* indices at a time; bytes that two threads ha
 /* rows[k * stride] and table[at[k]], n of them, without those at NO_PLACE */
 typedef void element_fn(char *table, const int64_t *at, char *rows, int64_t stride, int64_t n);
 
+/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between */
+typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows, int64_t stride, int64_t n);
+
 typedef struct gather_state {
     samba_gather_stage gather;
     const samba_kernels *kernels;
@@ -28,6 +31,7 @@ typedef struct gather_state {
     const char *index;
     char *table, *rows;
     element_fn *elements;
+    direct_fn *direct;
     volatile int32_t *fault;
     int32_t fault_value;
 } gather_state;
@@ -43,6 +47,17 @@ typedef struct gather_state {
             memory *t = &table[at[k]], *r = &rows[k * stride];                                          \
             statement;                                                                                  \
         }                                                                                               \
+    }                                                                                                   \
+    DIRECT(name, memory, memory *t = &table[place]; memory *r = &rows[k * stride]; statement)
+#define DIRECT(name, memory, statement)                                                                 \
+    static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width,  \
+                              int64_t step, char *rows_, int64_t stride, int64_t n)                     \
+    {                                                                                                   \
+        memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
+        for (int64_t k = 0; k < n; k++) {                                                               \
+            int64_t place = index[k * index_stride] * width + k * step;                                 \
+            statement;                                                                                  \
+        }                                                                                               \
     }
 #define GET(size)                                                                                       \
     static void get##size(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)      \
@@ -52,6 +67,7 @@ typedef struct gather_state {
         for (int64_t k = 0; k < n; k++)                                                                 \
             rows[k * stride] = at[k] == NO_PLACE ? 0 : table[at[k]];                                    \
     }                                                                                                   \
+    DIRECT(get##size, uint##size##_t, rows[k * stride] = table[place])                                  \
     LOOP(set##size, uint##size##_t, *t = *r)
 GET(8)
 GET(16)
@@ -84,6 +100,13 @@ static element_fn *const elements_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT]
     [SAMBA_FLOAT32] = MODES(float32, 32), [SAMBA_BFLOAT16] = MODES(bfloat16, 16), [SAMBA_FLOAT16] = MODES(float16, 16),
     [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64), [SAMBA_INT32] = MODES(int32, 32), [SAMBA_INT16] = MODES(int16, 16),
     [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
+#undef MODES
+#define MODES(name, size)                                                                                                       \
+    {get##size##_direct, set##size##_direct, add_##name##_direct, mul_##name##_direct, amax_##name##_direct, amin_##name##_direct}
+static direct_fn *const direct_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT] = {
+    [SAMBA_FLOAT32] = MODES(float32, 32), [SAMBA_BFLOAT16] = MODES(bfloat16, 16), [SAMBA_FLOAT16] = MODES(float16, 16),
+    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64), [SAMBA_INT32] = MODES(int32, 32), [SAMBA_INT16] = MODES(int16, 16),
+    [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
 
 /* ---- indices ---- */
 typedef struct owned { /* the table's places that a thread takes */
@@ -107,6 +130,21 @@ typedef struct owned { /* the table's places that a thread takes */
     }
 PLACES(places64, int64_t)
 PLACES(places32, int32_t)
+
+/* Are n indices of int64 what they should be, none counted from the end? The sign of what is left to the last place says so. */
+static bool are_plain(const gather_state *s, const int64_t *index, int64_t stride, int64_t n)
+{
+    uint64_t last = (uint64_t)s->gather.table_rows - 1, bad = 0;
+    if (stride == 1) {
+        _Pragma("omp simd reduction(| : bad)")
+        for (int64_t k = 0; k < n; k++)
+            bad |= (uint64_t)index[k] | (last - (uint64_t)index[k]);
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            bad |= (uint64_t)index[k * stride] | (last - (uint64_t)index[k * stride]);
+    }
+    return (int64_t)bad >= 0;
+}
 
 static void find_places(const gather_state *s, int64_t index, int64_t stride, int64_t step, int64_t n, owned mine, int64_t *at)
 {
@@ -193,15 +231,21 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
     }
     int64_t n = high[last] - low[last], step = s->table_strides[last], stride = s->row_strides[last];
     bool one = s->axis != last && s->index_strides[last] == 0;
+    bool direct = s->index_dtype == SAMBA_INT64 && mine.begin == 0 && mine.end == s->gather.table_rows;
     for (int d = 0; d >= 0;) {
         if (one) {
             find_places(s, index, 0, 0, 1, mine, at);
             whole_row(s, at[0], table, rows, n);
         }
         for (int64_t k = 0; k < n && !one; k += BLOCK) {
-            int64_t part = n - k < BLOCK ? n - k : BLOCK;
-            find_places(s, index + k * s->index_strides[last], s->index_strides[last], step, part, mine, at);
-            s->elements(s->table + (table + k * step) * size, at, s->rows + (rows + k * stride) * size, stride, part);
+            int64_t part = n - k < BLOCK ? n - k : BLOCK, first = index + k * s->index_strides[last];
+            char *to = s->table + (table + k * step) * size, *from = s->rows + (rows + k * stride) * size;
+            if (direct && are_plain(s, (const int64_t *)s->index + first, s->index_strides[last], part)) {
+                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from, stride, part);
+                continue;
+            }
+            find_places(s, first, s->index_strides[last], step, part, mine, at);
+            s->elements(to, at, from, stride, part);
         }
         for (d = last - 1; d >= 0; d--) { /* the next line */
             table += s->table_strides[d];
@@ -311,6 +355,7 @@ samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stag
     collapse(s);
     s->split = choose_split(s, prepare->threads);
     s->elements = elements_of[s->dtype][s->gather.mode];
+    s->direct = direct_of[s->dtype][s->gather.mode];
     *prepared = (samba_prepared){.run = run_gather, .state = s, .phases = 1};
     return SAMBA_OK;
 }
