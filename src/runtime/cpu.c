@@ -151,7 +151,20 @@ static double tile_seconds(const samba_program *program)
     return seconds;
 }
 
-static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
+/* Bytes of the stage that one core holds alone. What threads shared before, or what the host gave, lies with whoever takes it next, where elements
+ * are what is divided; products read rows that another thread made. `alone`: of each buffer, whether one thread wrote it last. */
+static double held_bytes(const samba_plan *plan, const samba_stage *stage, const bool *alone)
+{
+    double bytes = 0;
+    if (stage->kind == SAMBA_STAGE_CONTRACT || stage->kind == SAMBA_STAGE_ATTENTION)
+        return (double)stage->bytes;
+    for (int32_t i = 0; i < stage->operand_count; i++)
+        if (stage->operands[i].buffer >= 0 && (samba_stage_access(stage, i) & SAMBA_READS) && alone[stage->operands[i].buffer])
+            bytes += (double)plan->buffers[stage->operands[i].buffer].bytes;
+    return bytes < (double)stage->bytes ? bytes : (double)stage->bytes;
+}
+
+static bool worth_sharing(const samba_plan *plan, const samba_stage *stage, const bool *alone)
 {
     bool cached = plan->memory_bytes <= CACHED_PLAN;
     double seconds = (double)stage->bytes / (cached ? CACHED_BYTES : BYTES), work = 0, values = 1;
@@ -175,7 +188,7 @@ static bool worth_sharing(const samba_plan *plan, const samba_stage *stage)
     case SAMBA_STAGE_KIND_COUNT:
         break;
     }
-    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? (double)stage->bytes / CROSSING_BYTES : 0);
+    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? held_bytes(plan, stage, alone) / CROSSING_BYTES : 0);
 }
 
 static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
@@ -188,18 +201,25 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
                              .buffers = plan->buffers,
                              .arena = &cpu->prepared,
                              .fault = &cpu->fault};
+    bool *alone = samba_arena_alloc(&cpu->prepared, (size_t)plan->buffer_count);
+    if (!alone)
+        return SAMBA_ERROR_MEMORY;
+    memset(alone, 0, (size_t)plan->buffer_count);
     *scratch = SAMBA_ALIGNMENT;
     cpu->base.kept = 0;
     cpu->any_shared = false;
     cpu->stale = true;
     for (int32_t i = 0; i < plan->stage_count; i++) {
-        bool shared = cpu->threads > 1 && worth_sharing(plan, &plan->stages[i]);
+        bool shared = cpu->threads > 1 && worth_sharing(plan, &plan->stages[i], alone);
         prepare.threads = shared ? cpu->threads : 1;
         prepare.stage_index = i;
         prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */
         SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
         cpu->shared[i] = shared;
         cpu->any_shared |= shared;
+        for (int32_t k = 0; k < plan->stages[i].operand_count; k++)
+            if (plan->stages[i].operands[k].buffer >= 0 && (samba_stage_access(&plan->stages[i], k) & SAMBA_WRITES))
+                alone[plan->stages[i].operands[k].buffer] = !shared;
         int64_t needed;
         if (!samba_mul_checked(cpu->stages[i].thread_scratch, prepare.threads, &needed) ||
             !samba_add_checked(needed, cpu->stages[i].shared_scratch, &needed))
