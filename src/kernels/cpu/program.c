@@ -89,7 +89,7 @@ static void choose_capacity(builder *b)
         if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0)
             bytes += program->registers[r].size;
     while (program->capacity < MOST_CAPACITY && 2 * program->capacity * bytes <= STORED_BYTES &&
-           elements / b->prepare->threads >= 16 * program->capacity)
+           elements / b->prepare->threads >= 32 * program->capacity)
         program->capacity *= 2;
 }
 
