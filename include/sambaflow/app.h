@@ -66,6 +66,8 @@ SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_sess
 SAMBA_API double samba_measure_fma_peak(int threads);
 /* The same in bfloat16 products with float32 sums (AVX512-BF16); 0 where the CPU has no such instruction. */
 SAMBA_API double samba_measure_bf16_peak(int threads);
+/* Bytes a second that `threads` (1 or more) threads read from memory together, of 256 MiB, the best of some passes. */
+SAMBA_API samba_status samba_measure_bandwidth(samba_context *context, int threads, double *bytes_per_second);
 
 /* ---- applications --------------------------------------------------------------------------------------------- */
 typedef struct samba_app_input {

@@ -167,7 +167,7 @@ static samba_status lower_embedding(samba_compiler *c, const samba_group *group,
     return add_gather(c, group, gather, 2, domain, operands);
 }
 
-/* Elements are written where the base lies, if nobody else wants it, or where a copy of it does. */
+/* Elements are written where the base lies, if nobody else wants it or it is a buffer that gets the result, or where a copy of it does. */
 static samba_status lower_scatter(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
     const samba_access *access = c->fusion.access;
@@ -175,7 +175,7 @@ static samba_status lower_scatter(samba_compiler *c, const samba_group *group, c
     bool in_place = samba_access_is_whole(c->graph, access, node->inputs[0]);
     for (int i = 1; i < 3; i++)
         in_place = in_place && c->buffer_of[access[node->inputs[i]].base] != base && c->buffer_of[access[node->inputs[i]].base] != result;
-    if (!in_place || !samba_share_buffer(c, base, result))
+    if (base != result && (!in_place || !samba_share_buffer(c, base, result)))
         SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase, group->redone}));
     samba_operand operands[3] = {strided(c, node->inputs[1]), strided(c, node->inputs[2]), strided(c, group->anchor)};
     const samba_attrs_scatter *at = &node->attrs->scatter;

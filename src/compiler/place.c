@@ -89,11 +89,21 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
 
 /* ---- may a value be written over the leaf it replaces? ---- */
 
+/* A scatter into all of the leaf, of what lies elsewhere, writes some places and leaves the others alone. */
+static bool scatters_into(const samba_fusion *f, const samba_group *g, samba_ref leaf)
+{
+    const samba_node *node = samba_node_at(f->graph, g->anchor);
+    return node->op == SAMBA_OP_scatter && f->access[node->inputs[0]].base == leaf && samba_access_is_whole(f->graph, f->access, node->inputs[0]) &&
+           f->access[node->inputs[1]].base != leaf && f->access[node->inputs[2]].base != leaf;
+}
+
 /* Reads of `leaf` by `group` happen element by element, where and when the group writes. */
 static bool reads_in_step(const samba_compiler *c, int32_t group, samba_ref leaf)
 {
     const samba_fusion *f = &c->fusion;
     const samba_group *g = &f->groups[group];
+    if (scatters_into(f, g, leaf))
+        return true;
     if (g->kind == SAMBA_GROUP_KERNEL || g->kind == SAMBA_GROUP_MOVE || g->cols != 0)
         return false;
     for (int64_t m = 0; m < g->member_count; m++) {

@@ -141,6 +141,29 @@ deep=("${small[@]}" --n-layer 3 -b 8)
 does "gpt2: compare what is computed again with the reference" "h.2.mlp.c_fc.weight.grad" "$gpt2" test "${deep[@]}" --memory-budget 600000
 does "gpt2: measure performance" "MFU" "$gpt2" measure-performance -p "$words" --num-iterations 5
 does "gpt2: measure sections" "GRADNORM" "$gpt2" measure-sections -p "$words" --num-iterations 5
+# generating: a cache goes on where a longer prompt would have begun, in bfloat16 too, and drawing repeats itself
+words_of() { sed -n 's/.*"tokens": \[\(.*\)\].*/\1/p' "$1" | tr -d ' '; }
+tiny=(--n-layer 2 --n-head 2 --n-embd 32 --vocab-size 50 --block-size 24 --seed 3 --json --output-folder out)
+for how in "" "--precision bf16" "--temperature 0.9 --top-k 8"; do
+    cases=$((cases + 1))
+    "$gpt2" generate "${tiny[@]}" $how --prompt 7,1,4 --count 12 >out.txt 2>err.txt
+    all=$(words_of out.txt)
+    "$gpt2" generate "${tiny[@]}" $how --prompt 7,1,4 --count 12 --prompt-length 9 >again.txt 2>>err.txt
+    [ "$(tr , '\n' <<<"$all" | wc -l)" = 12 ] && [ "$(words_of again.txt)" = "$all" ] || fail "gpt2: generate $how: a prompt that is filled up"
+    cases=$((cases + 1))
+    [ -n "$how" ] && continue
+    "$gpt2" generate "${tiny[@]}" --prompt "7,1,4,$(cut -d, -f1-5 <<<"$all")" --count 7 >again.txt 2>>err.txt
+    [ "$(words_of again.txt)" = "$(cut -d, -f6- <<<"$all")" ] || fail "gpt2: generate: the cache and the prompt differ"
+done
+does "sambaflow: inspect two graphs" "2 graphs" "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef
+does "sambaflow: two graphs as JSON" '"name": "decode"' "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef --json
+does "sambaflow: run one of two graphs" "decode.next" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decode
+refuses "sambaflow: two graphs, and none named" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef
+refuses "sambaflow: a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decod
+refuses "gpt2: two graphs are no PEF of training" 1 "has 2 graphs and this program's PEFs have one" "$gpt2" run --inference -p out/gpt2-generate/gpt2-generate.pef --data "$data"
+refuses "gpt2: a prompt beyond the vocabulary" 2 "does not begin with a token from 0 to 49" "$gpt2" generate "${tiny[@]}" --prompt 7,50
+refuses "gpt2: more tokens than the cache" 2 "do not fit the cache" "$gpt2" generate "${tiny[@]}" --prompt 7 --count 40
+refuses "gpt2: weights of another model" 1 "the file has no tensor 'h.1.ln_1.weight'" "$gpt2" generate "${tiny[@]}" --n-embd 16 --block-size 16 --prompt 1 --count 4 --weights gpt2.safetensors
 printf 'caf\303\251%.0s' {1..300} >letters.txt
 head -c 30 letters.txt >short.txt
 head -c 100 letters.txt >few.txt

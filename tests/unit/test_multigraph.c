@@ -211,6 +211,55 @@ static void buffers_are_shared(void **unused)
     samba_tensor_free(total);
 }
 
+/* cache[position] = row, and its sum: one row is written, whatever the cache's size, and nothing else moves. */
+static void writing(samba_graph *g, const void *rows)
+{
+    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(*(const int64_t *)rows, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
+    samba_value filled = samba_index_copy(cache, 0, samba_input(g, "position"), samba_unsqueeze(samba_input(g, "row"), 0));
+    samba_assign(cache, filled);
+    samba_output(g, "last", samba_select(filled, 0, -1)); /* what others read is what was written */
+}
+
+static void caches_are_written_in_place(void **unused)
+{
+    (void)unused;
+    const int64_t rows = 1000;
+    samba_tensor *inputs[2] = {tensor("position", SAMBA_INT64, 1, SHAPE(1)), tensor("row", SAMBA_FLOAT32, 1, SHAPE(3))}, *last = tensor("last", SAMBA_FLOAT32, 1, SHAPE(3));
+    float *row = samba_tensor_data(inputs[1]);
+    samba_multigraph *m = graphs_new();
+    samba_compile_options options = compile_of("write", writing, &rows, 2, inputs);
+    options.inference = true;
+    need(samba_multigraph_add(m, &options, false));
+    samba_session *session = graphs_open(m, 1);
+    samba_multigraph_free(m);
+    samba_memory_info memory;
+    samba_section_info section;
+    need(samba_session_memory(session, &memory));
+    need(samba_session_section_info(session, 0, &section));
+    assert_true(memory.activations == 0 && section.bytes < 200 && section.stage_count == 2);
+    for (int i = 0; i < 3; i++) {
+        *(int64_t *)samba_tensor_data(inputs[0]) = i == 2 ? rows - 1 : 5 * i;
+        for (int k = 0; k < 3; k++)
+            row[k] = (float)(10 * i + k);
+        need(run(session, "write", 2, inputs, last));
+        for (int k = 0; k < 3; k++)
+            assert_true(((float *)samba_tensor_data(last))[k] == (i == 2 ? row[k] : 2));
+    }
+    int64_t count;
+    double *cache = get_doubles(session, "cache", "", &count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = i / 3;
+        assert_true(cache[i] == (at == 0 ? 0 : at == 5 ? 10 : at == rows - 1 ? 20 : 2 - (double)(i % 3)) + (double)(i % 3));
+    }
+    free(cache);
+    *(int64_t *)samba_tensor_data(inputs[0]) = rows;
+    refuse(run(session, "write", 2, inputs, last), SAMBA_ERROR_ARGUMENT, "position[0] = 1000 is outside [0, 1000) (scatter)");
+    samba_session_free(session);
+    samba_tensor_free(inputs[0]);
+    samba_tensor_free(inputs[1]);
+    samba_tensor_free(last);
+}
+
 static void graphs_have_an_order(void **unused)
 {
     (void)unused;
@@ -420,7 +469,7 @@ static void no_memory(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared),   cmocka_unit_test(graphs_have_an_order),
+        cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place),   cmocka_unit_test(graphs_have_an_order),
         cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(names_mean_one_thing),
         cmocka_unit_test(no_memory),
     };
