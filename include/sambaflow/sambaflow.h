@@ -6,6 +6,7 @@
 #define SAMBAFLOW_SAMBAFLOW_H
 
 #include <sambaflow/app.h>
+#include <sambaflow/checkpoint.h>
 #include <sambaflow/compile.h>
 #include <sambaflow/context.h>
 #include <sambaflow/data.h>

@@ -78,7 +78,7 @@ SAMBA_API samba_status samba_session_input(samba_session *session, const char *n
 /* A new host tensor with a copy of the named device tensor. */
 SAMBA_API samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **tensor);
 
-/* Checkpoints as safetensors: parameters, buffers and, with_state, optimizer state. save is atomic. load takes parameters by
+/* One file, safetensors (checkpoint.h has checkpoints to resume from): parameters, buffers and, with_state, optimizer state. save is atomic. load takes parameters by
  * name: all of the PEF's must be there with equal dtype and shape, others are ignored; state is loaded if there. */
 SAMBA_API samba_status samba_session_save(samba_session *session, const char *path, bool with_state);
 SAMBA_API samba_status samba_session_load(samba_session *session, const char *path);

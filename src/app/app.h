@@ -124,6 +124,10 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     uint64_t seed;
     int threads;
     const char *isa, *save, *load, *data, *dump_after;
+    bool seed_given, resume;
+    const char *checkpoint_dir;
+    int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
+    int keep;                             /* checkpoints; 0: all */
 } samba_app_arguments;
 /* app/options.c: ends the process on wrong usage and after --help */
 void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments);
@@ -150,6 +154,19 @@ samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, i
 samba_status samba_app_test(const samba_app_run *run);  /* app/test.c */
 samba_status samba_app_train(const samba_app_run *run); /* app/train.c */
 samba_status samba_app_measure(const samba_app_run *run);
+
+/* app/resume.c: checkpoints of a training */
+typedef struct samba_app_progress { /* where it stands */
+    int64_t steps_done;
+    int64_t train_count, step_samples; /* the data, which must be the same to go on */
+    uint64_t seed;                     /* of the order of samples */
+    double epoch_loss;                 /* sum over the epoch's steps so far */
+    double base_lr;                    /* what the schedule scales; NaN: no schedule */
+} samba_app_progress;
+samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at);
+/* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */
+samba_status samba_app_resume(const samba_app_run *run, samba_session *session, samba_app_progress *at, FILE *file);
+
 samba_session_options samba_app_session_options(const samba_app_arguments *arguments);
 /* "lenet: warning: ..." on stderr for each warning the session has, appended to `list` too unless that is NULL; a
  * progress bar (or NULL) is cleared first */

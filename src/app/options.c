@@ -12,6 +12,7 @@ enum { /* keys of options without a letter */
     KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
     KEY_AMSGRAD, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
     KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES,
+    KEY_CHECKPOINT_DIR, KEY_CHECKPOINT_EVERY, KEY_KEEP, KEY_SHARD_SIZE, KEY_RESUME,
     KEY_OWN = 512 /* and up: the application's */
 };
 #define MAX_BATCH (1 << 24)
@@ -58,6 +59,11 @@ static const option_row rows[] = {
     {{"data", KEY_DATA, "PATH", 0, "Folder of training and test samples, or the text itself (examples/data)", 2}, R},
     {{"load", KEY_LOAD, "FILE", 0, "Start from this safetensors file", 2}, R},
     {{"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file at the end", 2}, R},
+    {{"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Save the training there as it goes, in folders checkpoint-STEP from which --resume goes on", 2}, R},
+    {{"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "Steps between checkpoints, and one at the end (those of an epoch)", 2}, R},
+    {{"keep", KEY_KEEP, "N", 0, "Checkpoints that stay, the newest; 0: all (2)", 2}, R},
+    {{"shard-size", KEY_SHARD_SIZE, "BYTES", 0, "Cut a checkpoint's weights and state into files of at most this size (5000000000)", 2}, R},
+    {{"resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint of --checkpoint-dir that is whole; start where there is none", 2}, R},
     {{0, 0, 0, 0, "Running:", 3}, ALL},
     {{"num-iterations", KEY_ITERATIONS, "N", 0, "run: stop after N steps; measure: runs to measure (100)", 3}, R | P | S},
     {{"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Measure without moving tensors between host and device", 3}, P},
@@ -185,6 +191,13 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--warmup-steps %lld are more than --total-steps %lld, which count them too", (long long)a->warmup_steps, (long long)a->total_steps);
     if (p->given[row_of(KEY_MIN_LR)] && a->lr_schedule == SAMBA_LR_CONSTANT)
         argp_error(state, "--min-lr is the end of a schedule: give --lr-schedule linear or cosine too");
+    for (int key = KEY_CHECKPOINT_EVERY; key <= KEY_RESUME; key++)
+        if (p->given[row_of(key)] && !a->checkpoint_dir)
+            argp_error(state, "--%s is of checkpoints: give --checkpoint-dir FOLDER too", rows[row_of(key)].argp.name);
+    if (a->checkpoint_dir && a->inference)
+        argp_error(state, "--checkpoint-dir is training's: leave it or --inference out");
+    if (a->resume && a->load)
+        argp_error(state, "--resume goes on from a checkpoint and --load starts from a file: give one of them");
     settle_optimizer(p);
     check_optimizer(p, state);
 }
@@ -263,7 +276,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_TOTAL_STEPS: a->total_steps = samba_word_integer(state, "--total-steps", text, 1, INT32_MAX); break;
     case KEY_MIN_LR: a->min_lr = samba_word_real(state, "--min-lr", text, 0, 1e6); break;
     case KEY_EPOCHS: a->num_epochs = samba_word_integer(state, "--num-epochs", text, 1, 1000000); break;
-    case KEY_SEED: a->seed = (uint64_t)samba_word_integer(state, "--seed", text, 0, INT64_MAX); break;
+    case KEY_CHECKPOINT_DIR: a->checkpoint_dir = text; break;
+    case KEY_CHECKPOINT_EVERY: a->checkpoint_every = samba_word_integer(state, "--checkpoint-every", text, 1, INT64_MAX); break;
+    case KEY_KEEP: a->keep = (int)samba_word_integer(state, "--keep", text, 0, INT32_MAX); break;
+    case KEY_SHARD_SIZE: a->shard_size = samba_word_integer(state, "--shard-size", text, 1, INT64_MAX); break;
+    case KEY_RESUME: a->resume = true; break;
+    case KEY_SEED:
+        a->seed_given = true;
+        a->seed = (uint64_t)samba_word_integer(state, "--seed", text, 0, INT64_MAX);
+        break;
     case KEY_THREADS: a->threads = (int)samba_word_integer(state, "--threads", text, 1, 4096); break;
     case KEY_ISA: a->isa = text; break;
     case KEY_SAVE: a->save = text; break;
@@ -311,7 +332,7 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
              app->description, (long long)app->batch_size, (long long)app->num_epochs, app->optimizer.kind == SAMBA_SGD ? "sgd" : app->optimizer.kind == SAMBA_ADAM ? "adam" : "adamw",
              app->optimizer.lr);
     const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL, NULL, NULL};
-    *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs};
+    *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs, .keep = 2};
     parse p = {.arguments = arguments};
     argp_parse(&argp, argc, argv, 0, NULL, &p);
 }

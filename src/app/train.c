@@ -28,9 +28,9 @@ typedef struct trainer {
     const samba_tensor *labels;  /* the batch's */
     int64_t *order;      /* of training samples */
     int64_t step_samples; /* samples in a step */
-    int64_t steps, steps_done;
+    int64_t steps, first_step;
+    samba_app_progress at; /* steps done; what a checkpoint keeps */
     samba_hyperparameter *lr; /* what each step gets; NULL: it stays */
-    double base_lr;
     samba_hyperparameter hyperparameters[9]; /* those given, and lr */
     int hyperparameter_count;
     bool hyperparameters_sent;
@@ -108,22 +108,24 @@ static samba_status plan_schedule(trainer *t)
     }
     if (!t->lr)
         return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no hyperparameter 'lr' that --lr-schedule or --warmup-steps could change", a->pef);
-    t->base_lr = t->lr->value;
+    if (a->hyperparameter_count < t->hyperparameter_count && !isnan(t->at.base_lr))
+        t->lr->value = t->at.base_lr; /* resumed: the session has what the schedule made of it */
+    t->at.base_lr = t->lr->value;
     return SAMBA_OK;
 }
 
 static double scheduled(const trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    int64_t step = t->steps_done, total = (a->total_steps ? a->total_steps : t->steps) - a->warmup_steps, at = step - a->warmup_steps;
+    int64_t step = t->at.steps_done, total = (a->total_steps ? a->total_steps : t->steps) - a->warmup_steps, at = step - a->warmup_steps;
     if (at < 0)
-        return t->base_lr * (double)(step + 1) / (double)(a->warmup_steps + 1);
+        return t->at.base_lr * (double)(step + 1) / (double)(a->warmup_steps + 1);
     if (a->lr_schedule == SAMBA_LR_CONSTANT)
-        return t->base_lr;
+        return t->at.base_lr;
     if (at >= total)
         return a->min_lr;
     double part = a->lr_schedule == SAMBA_LR_COSINE ? samba_cosine_annealing_lr(1, at, total, 0) : samba_polynomial_lr(1, at, total, 1);
-    return a->min_lr + (t->base_lr - a->min_lr) * part;
+    return a->min_lr + (t->at.base_lr - a->min_lr) * part;
 }
 
 /* Better now than after an hour of training. */
@@ -164,6 +166,10 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
     if (a->load)
         SAMBA_TRY(samba_session_load(t->session, a->load));
+    t->at.train_count = t->data.train_count;
+    t->at.step_samples = t->step_samples;
+    SAMBA_TRY(samba_app_resume(t->run, t->session, &t->at, t->progress_file));
+    t->first_step = t->at.steps_done;
     return plan_schedule(t);
 }
 
@@ -219,37 +225,50 @@ static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss,
         json_array_append_new(t->epochs, json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
 }
 
-static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64_t steps)
+/* Checkpoints are due every so many steps, or with each epoch, and after the last step. */
+static samba_status checkpoint_if_due(trainer *t, bool epoch_ends)
+{
+    const samba_app_arguments *a = t->arguments;
+    bool due = a->checkpoint_every ? t->at.steps_done % a->checkpoint_every == 0 : epoch_ends;
+    return a->checkpoint_dir && (due || t->at.steps_done == t->steps) ? samba_app_checkpoint(t->run, t->session, &t->at) : SAMBA_OK;
+}
+
+/* The epoch's steps from `first` on. */
+static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64_t first, int64_t steps)
 {
     char label[64];
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch, (long long)epochs);
-    samba_shuffle(samba_hash(&epoch, sizeof epoch, t->arguments->seed), t->data.train_count, t->order);
+    samba_shuffle(samba_hash(&epoch, sizeof epoch, t->at.seed), t->data.train_count, t->order);
     samba_progress progress;
     samba_progress_begin(&progress, t->progress_file, label, steps, t->step_samples);
-    double start = samba_seconds(), total = 0;
+    double start = samba_seconds();
     samba_status status = SAMBA_OK;
-    for (int64_t i = 0; status == SAMBA_OK && i < steps; i++) {
+    if (first == 0)
+        t->at.epoch_loss = 0;
+    for (int64_t i = first; status == SAMBA_OK && i < steps; i++) {
         double loss;
         status = train_step(t, t->order + i * t->step_samples, &loss);
-        total += loss;
-        t->steps_done++;
+        t->at.epoch_loss += loss;
+        t->at.steps_done++;
         samba_app_warnings(t->run, t->session, t->warnings, &progress);
         samba_progress_step(&progress, i + 1, loss);
+        if (status == SAMBA_OK)
+            status = checkpoint_if_due(t, i + 1 == steps);
     }
     double seconds = samba_seconds() - start;
     samba_progress_end(&progress);
     SAMBA_TRY(status);
     t->train_seconds += seconds;
-    report_epoch(t, epoch, epochs, total / (double)steps, seconds, steps * t->step_samples);
+    report_epoch(t, epoch, epochs, t->at.epoch_loss / (double)steps, seconds, (steps - first) * t->step_samples);
     return SAMBA_OK;
 }
 
 static samba_status train(trainer *t)
 {
     int64_t per_epoch = t->data.train_count / t->step_samples, epochs = (t->steps + per_epoch - 1) / per_epoch;
-    for (int64_t epoch = 1; epoch <= epochs; epoch++) {
-        int64_t left = t->steps - t->steps_done;
-        SAMBA_TRY(train_epoch(t, epoch, epochs, left < per_epoch ? left : per_epoch));
+    for (int64_t epoch = t->at.steps_done / per_epoch + 1; epoch <= epochs && t->at.steps_done < t->steps; epoch++) {
+        int64_t before = (epoch - 1) * per_epoch, left = t->steps - before;
+        SAMBA_TRY(train_epoch(t, epoch, epochs, t->at.steps_done - before, left < per_epoch ? left : per_epoch));
     }
     return SAMBA_OK;
 }
@@ -303,7 +322,7 @@ static samba_status evaluate(trainer *t)
 static samba_status report(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    double rate = t->train_seconds > 0 ? (double)(t->steps_done * t->step_samples) / t->train_seconds : 0;
+    double rate = t->train_seconds > 0 ? (double)((t->at.steps_done - t->first_step) * t->step_samples) / t->train_seconds : 0;
     double accuracy = 100 * (double)t->right / (double)t->tested;
     if (!a->json) {
         if (t->logits)
@@ -317,7 +336,7 @@ static samba_status report(trainer *t)
     }
     json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef", a->pef, "isa",
                                samba_session_isa(t->session), "threads", samba_session_threads(t->session), "batch_size",
-                               (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch, "steps", (json_int_t)t->steps_done,
+                               (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch, "steps", (json_int_t)t->at.steps_done,
                                "test_samples", (json_int_t)t->tested, "train_seconds", samba_json_number(t->train_seconds),
                                "samples_per_second", samba_json_number(rate), "saved", a->save ? json_string(a->save) : json_null(), "epochs",
                                t->epochs, "warnings", t->warnings);

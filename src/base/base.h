@@ -73,6 +73,7 @@ void samba_text_clear(samba_text *text); /* frees */
 
 /* ---- hashing and names ---- */
 uint64_t samba_hash(const void *data, size_t size, uint64_t seed); /* XXH3-64: stable across machines of one endianness */
+uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int count); /* of all as one, with seed 0 */
 bool samba_match(const char *pattern, const char *name);            /* '*' and '?' */
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *samba_nearest(const char *name, const char *const *candidates, int count);

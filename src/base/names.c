@@ -14,6 +14,15 @@ uint64_t samba_hash(const void *data, size_t size, uint64_t seed)
     return XXH3_64bits_withSeed(data, size, seed);
 }
 
+uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int count)
+{
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (int i = 0; i < count; i++)
+        XXH3_64bits_update(&state, parts[i], sizes[i]);
+    return XXH3_64bits_digest(&state);
+}
+
 bool samba_match(const char *pattern, const char *name)
 {
     /* After a '*' only the latest one needs to be retried: an earlier one could gain nothing that it cannot. */

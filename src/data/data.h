@@ -70,6 +70,15 @@ samba_status samba_zip_extract(samba_context *context, const char *path, const s
 /* The array that fills `bytes`, a whole .npy file; `path` is for messages. */
 samba_status samba_npy_parse(samba_bytes *bytes, const char *path, const char *name, samba_tensor **tensor);
 
+/* ---- safetensors.c ---- */
+typedef struct samba_file_facts { /* what a file is known by */
+    uint64_t bytes, hash;
+} samba_file_facts;
+/* samba_safetensors_read that fails with FORMAT unless the file is the one with these facts; samba_safetensors_write that tells them. */
+samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts, samba_tensor_list *list);
+samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                                           const char *const *metadata, samba_file_facts *facts);
+
 /* ---- tensors.c ---- */
 samba_status samba_tensor_list_new(samba_context *context, int count, samba_tensor_list *list); /* of NULLs */
 /* FORMAT when two tensors of a file have one name. */

@@ -181,13 +181,25 @@ static samba_status load_header(reader *r, json_t **header)
     return SAMBA_OK;
 }
 
-samba_status samba_safetensors_read(samba_context *context, const char *path, samba_tensor_list *list)
+static samba_status check_facts(const reader *r, const samba_file_facts *facts)
+{
+    if (facts && r->bytes->size != facts->bytes)
+        return samba_fail(r->context, SAMBA_ERROR_FORMAT, "%s has %zu bytes where %llu were written", r->path, r->bytes->size,
+                          (unsigned long long)facts->bytes);
+    if (facts && samba_hash(r->bytes->data, r->bytes->size, 0) != facts->hash)
+        return samba_fail(r->context, SAMBA_ERROR_FORMAT, "%s has other bytes than were written: its checksum differs", r->path);
+    return SAMBA_OK;
+}
+
+samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts, samba_tensor_list *list)
 {
     reader r = {.context = context, .path = path};
-    json_t *header;
+    json_t *header = NULL;
     *list = (samba_tensor_list){0};
     SAMBA_TRY(samba_bytes_read(context, path, &r.bytes));
-    samba_status status = load_header(&r, &header);
+    samba_status status = check_facts(&r, facts);
+    if (status == SAMBA_OK)
+        status = load_header(&r, &header);
     if (status == SAMBA_OK) {
         size_t size = json_object_size(header) * sizeof(entry);
         entry *entries = samba_alloc(context, size);
@@ -199,6 +211,11 @@ samba_status samba_safetensors_read(samba_context *context, const char *path, sa
     json_decref(header);
     samba_bytes_drop(r.bytes);
     return status;
+}
+
+samba_status samba_safetensors_read(samba_context *context, const char *path, samba_tensor_list *list)
+{
+    return samba_safetensors_read_known(context, path, NULL, list);
 }
 
 /* ---- writing ---- */
@@ -289,6 +306,7 @@ typedef struct writer { /* one slot more than tensors: the header comes first */
     samba_tensor **order, **copies;
     const void **parts;
     size_t *sizes;
+    samba_file_facts *facts; /* of what was written; NULL: nobody asks */
 } writer;
 
 static samba_status write_sorted(samba_context *context, const char *path, int count, const char *const *metadata, json_t *header,
@@ -308,12 +326,17 @@ static samba_status write_sorted(samba_context *context, const char *path, int c
     SAMBA_TRY(dump_header(context, path, header, &block, &w->sizes[0]));
     w->parts[0] = block;
     samba_status status = samba_file_write_atomic(context, path, w->parts, w->sizes, count + 1);
+    if (w->facts) {
+        *w->facts = (samba_file_facts){.hash = samba_hash_parts(w->parts, w->sizes, count + 1)};
+        for (int i = 0; i <= count; i++)
+            w->facts->bytes += w->sizes[i];
+    }
     samba_free(context, block, w->sizes[0]);
     return status;
 }
 
-samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
-                                     const char *const *metadata)
+samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                                           const char *const *metadata, samba_file_facts *facts)
 {
     samba_arena arena;
     size_t slots = (size_t)count + 1;
@@ -324,7 +347,8 @@ samba_status samba_safetensors_write(samba_context *context, const char *path, i
     writer w = {.order = samba_arena_alloc(&arena, slots * sizeof *w.order),
                 .copies = samba_arena_alloc(&arena, slots * sizeof *w.copies),
                 .parts = samba_arena_alloc(&arena, slots * sizeof *w.parts),
-                .sizes = samba_arena_alloc(&arena, slots * sizeof *w.sizes)};
+                .sizes = samba_arena_alloc(&arena, slots * sizeof *w.sizes),
+                .facts = facts};
     samba_status status = SAMBA_ERROR_MEMORY;
     if (w.order && w.copies && w.parts && w.sizes) {
         if (count > 0)
@@ -336,4 +360,10 @@ samba_status samba_safetensors_write(samba_context *context, const char *path, i
     samba_arena_free(&arena);
     json_decref(header);
     return status;
+}
+
+samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                                     const char *const *metadata)
+{
+    return samba_safetensors_write_known(context, path, count, tensors, metadata, NULL);
 }

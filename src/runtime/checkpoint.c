@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints: safetensors files with the names of PyTorch's state_dict, so weights travel both ways. With state they also hold
+ * A session as one file: safetensors with the names of PyTorch's state_dict, so weights travel both ways. With state they also hold
  * the optimizer's tensors and one of our own, "sambaflow.session": the seed and the number of forward runs, from which dropout
  * seeds are drawn; a run that resumes from it goes on as if it had never stopped. Micro-batches of an unfinished step are not
  * kept.
@@ -13,8 +13,7 @@
 
 #define PROGRESS "sambaflow.session" /* int64 (2): seed, forward runs */
 
-/* Optimizer state, by the names that session.h states. */
-static bool is_state(const samba_plan_tensor *tensor)
+bool samba_is_optimizer_state(const samba_plan_tensor *tensor)
 {
     static const char *const endings[] = {".momentum_buffer", ".exp_avg", ".exp_avg_sq", ".max_exp_avg_sq", ".step"};
     size_t length = strlen(tensor->name);
@@ -26,7 +25,7 @@ static bool is_state(const samba_plan_tensor *tensor)
 
 static bool is_saved(const samba_plan_tensor *tensor, bool with_state)
 {
-    return tensor->kind == SAMBA_KIND_PARAMETER || (tensor->kind == SAMBA_KIND_BUFFER && (with_state || !is_state(tensor)));
+    return tensor->kind == SAMBA_KIND_PARAMETER || (tensor->kind == SAMBA_KIND_BUFFER && (with_state || !samba_is_optimizer_state(tensor)));
 }
 
 /* ---- saving ---- */
@@ -99,7 +98,7 @@ static samba_status check_all(const samba_session *session, const char *path, co
         const samba_tensor *found = find(list, names, tensor->name);
         if (found) {
             SAMBA_TRY(samba_check_host_source(session, i, found, tensor->kind == SAMBA_KIND_PARAMETER ? "parameter" : "buffer"));
-        } else if (!is_state(tensor)) {
+        } else if (!samba_is_optimizer_state(tensor)) {
             samba_words_add(&missing, tensor->name);
             missing_count++;
         }

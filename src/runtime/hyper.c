@@ -108,6 +108,12 @@ samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter 
     return SAMBA_OK;
 }
 
+samba_status samba_hyper_restore(samba_session *session, int32_t index, double value, bool given)
+{
+    session->argins[index].given = given;
+    return set_value(session, index, value);
+}
+
 samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values)
 {
     if (count < 0 || (count > 0 && !values))

@@ -159,6 +159,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
     session->forward_runs += selection->forward;
     samba_graph_state *graph = &session->graphs[selection->graph];
     graph->backward_done |= selection->backward;
+    graph->gradients_wait = selection->gradients_wait;
     session->graph = selection->graph;
     session->runs++;
     if (selection->ends_schedule)

@@ -2,7 +2,7 @@
  *
  * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
  * hyperparameters, select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and
- * loads them.
+ * loads them as one file; checkpoint.h has the folders that a training resumes from.
  *
  * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all
  * its arguments by functions named check_... and select, which change nothing but room that only they use; from the first change
@@ -30,6 +30,7 @@ typedef struct samba_loss_state { /* of one scalar loss */
 typedef struct samba_graph_state {
     int64_t micro_step; /* of gradient accumulation: micro-batches done since ZEROGRAD */
     bool backward_done;
+    bool gradients_wait; /* were begun or made, and no optimizer step has taken them yet */
 } samba_graph_state;
 
 struct samba_session {
@@ -100,6 +101,7 @@ static inline int64_t samba_session_offset(const samba_session *session, int32_t
 samba_status samba_hyper_start(samba_session *session); /* the plan's values to the device */
 samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given);
 samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given); /* a checked one */
+samba_status samba_hyper_restore(samba_session *session, int32_t index, double value, bool given); /* this one alone, a checked value */
 samba_status samba_hyper_draw_seeds(samba_session *session); /* of dropouts whose seed was not given: new for each forward run */
 samba_status samba_hyper_train(samba_session *session, bool on); /* rates and `training` on the device: 0, or those in force */
 
@@ -111,6 +113,7 @@ typedef struct samba_selection { /* what a run runs */
     bool ends_schedule;     /* has the last call of the plan's own: a micro-batch is done */
     bool forward, backward; /* has sections of that type */
     int64_t forwards;       /* session->forwards after it */
+    bool gradients_wait;    /* the graph's after it */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
@@ -119,6 +122,9 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
 
 /* ---- profile.c ---- */
 void samba_profiler_free(samba_session *session);
+
+/* ---- checkpoint.c ---- */
+bool samba_is_optimizer_state(const samba_plan_tensor *tensor); /* by the names that session.h states */
 
 /* ---- weights.c ---- */
 samba_status samba_weights_fill(samba_session *session); /* parameters, buffers and gradients from their initializers */

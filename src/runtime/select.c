@@ -196,11 +196,13 @@ static samba_status check_order(const samba_session *session, samba_selection *s
                                   "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section,
                                   why_not(session, selection, "there was none yet", "it has used up those of the last"));
             session->consumed_next[section] = selection->forwards;
-            selection->backward = backward_done = true;
+            selection->backward = backward_done = selection->gradients_wait = true;
         } else if (phase == OPT && can_backward && !backward_done) {
             return samba_fail(session->context, SAMBA_ERROR_STATE,
                               "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it",
                               section);
+        } else if (phase == OPT || phase == ZEROGRAD) {
+            selection->gradients_wait = phase == ZEROGRAD;
         }
     }
     return SAMBA_OK;
@@ -210,6 +212,7 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
 {
     *selection = (samba_selection){.forwards = session->forwards};
     SAMBA_TRY(samba_select_graph(session, options->graph_name, &selection->graph));
+    selection->gradients_wait = session->graphs[selection->graph].gradients_wait;
     if (options->section_type_count < 0 || options->section_id_count < 0 ||
         (options->section_type_count > 0 && !options->section_types) || (options->section_id_count > 0 && !options->section_ids))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,

@@ -298,6 +298,40 @@ refuses "label out of range" 1 "label 99" "$logreg" run -p "$pef" --data wrong
 printf '\x00\x00\x08\x01\x00\x00\x00\x02\x00\x01' >"few/$(basename "$labels")"
 refuses "fewer labels than images" 1 "2 labels" "$logreg" run -p "$pef" --data few
 
+# ---- checkpoints ----
+few=(run -p "$pef" --data "$data" --seed 3)
+does "checkpoints: save" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --checkpoint-every 4 --save whole.safetensors
+cases=$((cases + 1))
+[ "$(echo points/*)" = "points/checkpoint-8 points/checkpoint-9" ] || { ls points >out.txt; fail "checkpoints: the two newest"; }
+refuses "checkpoints: of another run" 1 "has checkpoints already, the newest of step 9: give --resume" "$logreg" "${few[@]}" --checkpoint-dir points
+does "checkpoints: stop early" "test accuracy" "$logreg" "${few[@]}" --num-iterations 5 --checkpoint-dir early --resume
+does "checkpoints: go on" "resumed from early/checkpoint-5, the newest checkpoint that is whole" "$logreg" run -p "$pef" --data "$data" --num-iterations 9 --checkpoint-dir early --resume --save gone.safetensors
+same "checkpoints: the same weights" whole.safetensors gone.safetensors
+does "checkpoints: nothing left to do" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir early --resume
+does "checkpoints: none yet" "no checkpoint in fresh: the training starts" "$logreg" "${few[@]}" --num-iterations 1 --checkpoint-dir fresh --resume
+refuses "checkpoints: another seed" 1 "is of a training with --seed 3: leave --seed 4 out" "$logreg" run -p "$pef" --data "$data" --seed 4 --checkpoint-dir points --resume
+"$logreg" compile -b 64 --output-folder b64 >/dev/null 2>&1
+refuses "checkpoints: another batch size" 1 "100 a step; this one has 4000 and 64" "$logreg" run -b 64 -p b64/logreg/logreg.pef --data "$data" --checkpoint-dir points --resume
+"$lenet" compile -b 100 --output-folder b100 >/dev/null 2>&1
+refuses "checkpoints: another model" 1 'is of graph "logreg" and has a tensor "lin_layer.bias", which PEF of graph "lenet" does not have; nothing was loaded' \
+    "$lenet" run -p b100/lenet/lenet.pef --data "$data" -b 100 --checkpoint-dir points --resume
+printf 'Z' | dd of=points/checkpoint-9/model.safetensors bs=1 seek=300 conv=notrunc 2>/dev/null
+does "checkpoints: a damaged one" "resumed from points/checkpoint-8, the newest" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --resume --save gone.safetensors
+cases=$((cases + 1))
+grep -q 'passed over: "points/checkpoint-9" is damaged: points/checkpoint-9/model.safetensors has other bytes' err.txt || fail "checkpoints: the damaged one is named"
+same "checkpoints: the same weights after that" whole.safetensors gone.safetensors
+rm points/checkpoint-*/model.safetensors
+refuses "checkpoints: all damaged" 1 "has no checkpoint that is whole" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --resume
+does "checkpoints: in pieces" "test accuracy" "$logreg" "${few[@]}" --num-iterations 3 --checkpoint-dir pieces --shard-size 1000
+rm pieces/checkpoint-3/model-00001-of-00002.safetensors
+refuses "checkpoints: a missing piece" 1 "its file model-00001-of-00002.safetensors is missing" "$logreg" "${few[@]}" --checkpoint-dir pieces --resume
+refuses "checkpoints: no folder" 1 "good.pef/points\": Not a directory" "$logreg" "${few[@]}" --checkpoint-dir good.pef/points
+refuses "checkpoints: without one" 64 "--resume is of checkpoints: give --checkpoint-dir FOLDER too" "$logreg" "${few[@]}" --resume
+refuses "checkpoints: keep without one" 64 "--keep is of checkpoints" "$logreg" "${few[@]}" --keep 3
+refuses "checkpoints: of inference" 64 "--checkpoint-dir is training's" "$logreg" "${few[@]}" --inference --checkpoint-dir points
+refuses "checkpoints: and a file" 64 "give one of them" "$logreg" "${few[@]}" --resume --checkpoint-dir points --load weights.safetensors
+refuses "checkpoints: no number" 64 "--checkpoint-every: expected a whole number from 1" "$logreg" "${few[@]}" --checkpoint-dir points --checkpoint-every 0
+
 # ---- no room ----
 refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' - "$sambaflow" "$pef"
 refuses "app: folder to save in is missing" 1 "nowhere" "$logreg" run -p "$pef" --data "$data" --save nowhere/weights.safetensors
@@ -319,6 +353,8 @@ if mkdir full && mount -t tmpfs -o size=16k tmpfs full 2>/dev/null; then
     dd if=/dev/zero of=full/rest bs=1024 count=64 2>/dev/null
     refuses "disk is full" 1 "full/logits.npy" "$sambaflow" run "$pef" --output logits=full/logits.npy
     same "output after that" full/logits.npy full.copy
+    rm full/rest
+    refuses "disk is full of checkpoints" 1 "No space left on device" "$logreg" "${few[@]}" --num-iterations 3 --checkpoint-dir full
     umount full && mounted=
 else
     echo "skip: a full disk (mounting a small file system needs root)"

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints of the command run. The order of samples is a function of seed, epoch and how many there are, so where the training stands is
+ * the number of steps done; the rest of what it writes down lets a resumed run print and schedule as if it had never stopped, and refuse data that
+ * it did not begin with. The rule for --resume: the newest checkpoint that is whole, and whatever it passes over is said. */
+#include "app/app.h"
+#include "runtime/checkpoint.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at)
+{
+    const samba_app_arguments *a = run->arguments;
+    json_t *object = json_pack("{s:I, s:I, s:I, s:o, s:o}", "steps_done", (json_int_t)at->steps_done, "train_samples", (json_int_t)at->train_count,
+                               "step_samples", (json_int_t)at->step_samples, "epoch_loss", samba_json_number(at->epoch_loss), "base_lr",
+                               samba_json_number(at->base_lr));
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!text)
+        return samba_fail(run->context, SAMBA_ERROR_MEMORY, "no memory for a checkpoint");
+    samba_checkpoint_options options = samba_checkpoint_defaults();
+    options.folder = a->checkpoint_dir;
+    options.step = at->steps_done;
+    options.keep = a->keep;
+    options.shard_size = a->shard_size;
+    options.text = text;
+    samba_status status = samba_checkpoint_save(session, &options);
+    free(text);
+    return status;
+}
+
+/* Nobody's checkpoints are mixed with another run's. */
+static samba_status check_empty(const samba_app_run *run)
+{
+    const char *folder = run->arguments->checkpoint_dir;
+    samba_arena arena;
+    int64_t *steps, count;
+    samba_arena_init(&arena, run->context);
+    samba_status status = samba_checkpoint_steps(&arena, folder, SAMBA_CHECKPOINT_WHOLE, &steps, &count);
+    if (status == SAMBA_OK && count > 0)
+        status = samba_fail(run->context, SAMBA_ERROR_STATE, "--checkpoint-dir \"%s\" has checkpoints already, the newest of step %lld: give --resume to go on from it, "
+                            "or another folder", folder, (long long)steps[0]);
+    samba_arena_free(&arena);
+    return status;
+}
+
+static samba_status read_progress(const samba_app_run *run, const samba_checkpoint *checkpoint, samba_app_progress *at)
+{
+    const char *text = samba_checkpoint_text(checkpoint);
+    json_t *object = text ? json_loads(text, 0, NULL) : NULL;
+    json_int_t steps, train, step;
+    json_t *loss, *lr;
+    bool fine = object && json_unpack(object, "{s:I, s:I, s:I, s:o, s:o}", "steps_done", &steps, "train_samples", &train, "step_samples", &step, "epoch_loss", &loss,
+                                      "base_lr", &lr) == 0 && steps >= 0;
+    samba_status status = SAMBA_OK;
+    if (!fine)
+        status = samba_fail(run->context, SAMBA_ERROR_FORMAT, "\"%s\" was not saved by run --checkpoint-dir: it does not tell where the training stands",
+                            samba_checkpoint_path(checkpoint));
+    else if (train != at->train_count || step != at->step_samples)
+        status = samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training on %lld samples, %lld a step; this one has %lld and %lld: resume with the same data and PEF",
+                            samba_checkpoint_path(checkpoint), (long long)train, (long long)step, (long long)at->train_count, (long long)at->step_samples);
+    if (status == SAMBA_OK) {
+        at->steps_done = steps;
+        at->epoch_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
+        at->base_lr = json_is_number(lr) ? json_number_value(lr) : NAN;
+    }
+    json_decref(object);
+    return status;
+}
+
+static samba_status check_seed(const samba_app_run *run, const samba_checkpoint *checkpoint, samba_app_progress *at)
+{
+    uint64_t seed = samba_checkpoint_seed(checkpoint);
+    if (run->arguments->seed_given && run->arguments->seed != seed)
+        return samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training with --seed %llu: leave --seed %llu out, or train anew in another folder",
+                          samba_checkpoint_path(checkpoint), (unsigned long long)seed, (unsigned long long)run->arguments->seed);
+    at->seed = seed;
+    return SAMBA_OK;
+}
+
+samba_status samba_app_resume(const samba_app_run *run, samba_session *session, samba_app_progress *at, FILE *file)
+{
+    const samba_app_arguments *a = run->arguments;
+    samba_checkpoint *checkpoint = NULL;
+    at->seed = a->seed;
+    at->base_lr = NAN;
+    if (!a->checkpoint_dir)
+        return SAMBA_OK;
+    if (!a->resume)
+        SAMBA_TRY(check_empty(run));
+    SAMBA_TRY(samba_checkpoint_prepare(run->context, a->checkpoint_dir));
+    if (!a->resume)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_checkpoint_newest(run->context, a->checkpoint_dir, &checkpoint));
+    if (!checkpoint) {
+        fprintf(file, "no checkpoint in %s: the training starts\n", a->checkpoint_dir);
+        return SAMBA_OK;
+    }
+    if (samba_checkpoint_skipped(checkpoint)[0])
+        fprintf(stderr, "%s: warning: passed over: %s\n", a->app->name, samba_checkpoint_skipped(checkpoint));
+    samba_status status = read_progress(run, checkpoint, at);
+    if (status == SAMBA_OK)
+        status = check_seed(run, checkpoint, at);
+    if (status == SAMBA_OK)
+        status = samba_checkpoint_load(session, checkpoint);
+    if (status == SAMBA_OK)
+        fprintf(file, "resumed from %s, the newest checkpoint that is whole\n", samba_checkpoint_path(checkpoint));
+    samba_checkpoint_free(checkpoint);
+    return status;
+}
