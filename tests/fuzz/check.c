@@ -15,21 +15,13 @@ typedef struct checking {
 } checking;
 
 /* ---- what is expected ---- */
-/* Composites by their parts: what is rounded on the way. */
-static samba_ref in_parts(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
-{
-    samba_node node = *samba_node_at(rewriter->in, ref);
-    bool composite = samba_ops[node.op].class_ == SAMBA_COMPOSITE && samba_ops[node.op].expand;
-    return composite ? samba_ops[node.op].expand(rewriter->out, &node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
-}
-
 static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs, uint64_t *state, const samba_array *values, double *moves)
 {
     samba_graph *moved;
     samba_array near[FUZZ_SINKS];
     samba_arena arena;
     samba_arena_init(&arena, graph->context);
-    SAMBA_TRY(samba_graph_rewrite(graph, add_noise, state, &moved));
+    SAMBA_TRY(noisy_graph(graph, state, &moved));
     samba_status status = samba_graph_evaluate(moved, inputs->count, inputs->names, inputs->arrays, &arena, near);
     for (int64_t s = 0; s < graph->sink_count && status == SAMBA_OK; s++)
         for (int64_t i = 0; i < values[s].numel; i++) {
@@ -48,13 +40,8 @@ samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, sa
     for (int64_t s = 0; s < graph->sink_count; s++)
         allowed[s] = 0;
     uint64_t state = 1;
-    samba_graph *parts;
-    SAMBA_TRY(samba_graph_rewrite(graph, in_parts, NULL, &parts));
-    samba_status status = SAMBA_OK;
-    for (int round = 0; round < 4 && status == SAMBA_OK; round++)
-        status = moved_by(parts, inputs, &state, values, allowed);
-    samba_graph_free(parts);
-    SAMBA_TRY(status);
+    for (int round = 0; round < 4; round++)
+        SAMBA_TRY(moved_by(graph, inputs, &state, values, allowed));
     const double root = 1 + sqrt(longest_sum(graph));
     for (int64_t s = 0; s < graph->sink_count; s++) {
         double greatest = 0x1p-1; /* inputs are about 1: what is much smaller came of a difference, or of a function's tail */

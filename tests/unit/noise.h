@@ -97,4 +97,21 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
     return noisy(rewriter->out, copy, 4 * epsilon_of((samba_dtype)node->dtype), next_seed(rewriter->user) >> 12);
 }
 
+/* A composite as the compiler has it: what cancels inside, as a row's mean does in a norm, rounds there. */
+static inline samba_ref open_composite(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    const samba_node *node = samba_node_at(rewriter->in, ref);
+    return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
+}
+
+/* The graph with noise everywhere; freed by the caller. */
+static inline samba_status noisy_graph(const samba_graph *graph, uint64_t *state, samba_graph **moved)
+{
+    samba_graph *open;
+    SAMBA_TRY(samba_graph_rewrite(graph, open_composite, NULL, &open));
+    samba_status status = samba_graph_rewrite(open, add_noise, state, moved);
+    samba_graph_free(open);
+    return status;
+}
+
 #endif
