@@ -498,6 +498,9 @@ static void test_convolutions(void **state)
         {.images = 11, .groups = 1, .out = 40, .in = 5, .h = 9, .w = 8, .kernel = {4, 4}, .stride = {1, 1}, .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 800, .in = 2, .h = 6, .w = 5, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
          .dilation = {1, 1}},
+        /* images of a few pixels that share their packed weights through the steps of k, not a multiple of those that go together */
+        {.images = 37, .groups = 1, .out = 48, .in = 88, .h = 4, .w = 4, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+         .dilation = {1, 1}},
         /* depthwise: bands of rows; sorted planes; zeros between dy's rows; filters wider than the image; one row */
         {.images = 2, .groups = 5, .out = 1, .in = 1, .h = 60, .w = 67, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
          .dilation = {1, 1}},

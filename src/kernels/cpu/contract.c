@@ -163,9 +163,9 @@ static char *kept_vector(const contraction *c, int64_t batch, int64_t step, int6
     return c->kept + slot * c->vector_slot;
 }
 
-/* Sums of the unit over k steps [step0, step1). Row blocks of a step are readied with its first vector block and kept for the
+/* Sums of the unit over k steps [step0, step1), added to those that are there unless `first`. Row blocks of a step are readied with its first vector block and kept for the
  * others. */
-static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, char *sums, char *scratch,
+static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, bool first, char *sums, char *scratch,
                      pack_origins *packed)
 {
     const samba_contract_plan *plan = &c->plan;
@@ -173,7 +173,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
     const char *ready[SAMBA_CONTRACT_GROUP];
     int64_t row_offset = samba_batch_offset(&c->contract, &row->factor, at->batch);
     int64_t vector_offset = samba_batch_offset(&c->contract, &vector->factor, at->batch);
-    if (step0 == step1)
+    if (step0 == step1 && first)
         memset(sums, 0, (size_t)plan->sums_bytes);
     samba_range *needed = c->skip ? (samba_range *)(scratch + c->needed_at) : NULL;
     for (int64_t step = step0; step < step1; step++) {
@@ -209,7 +209,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                 }
                 multiply(c, ready[slot], r.width, b, cols, k.width,
                          sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size,
-                         needed, step == step0);
+                         needed, first && step == step0);
             }
         }
     }
@@ -361,15 +361,23 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     if (c->empty_rows && thread == 0)
         samba_tile_region(c->program, own, 0, c->empty_rows, 0, 0, own, 0);
     pack_origins packed = {0};
-    int64_t jobs = plan->units * plan->slices, steps = plan->row.inner.blocks;
-    for (int64_t job = thread * jobs / threads; job < (thread + 1) * jobs / threads; job++) {
-        unit_place at = place_unit(c, job / plan->slices);
-        int64_t slice = job % plan->slices;
-        char *sums = place_sums(c, &at, scratch, own, job);
-        sum_unit(c, &at, slice * steps / plan->slices, (slice + 1) * steps / plan->slices, sums, own,
-                 &packed);
-        if (!later && !c->in_place)
-            finish_unit(c, &at, sums, own);
+    int64_t jobs = plan->units * plan->slices, steps = plan->row.inner.blocks, end = (thread + 1) * jobs / threads, count;
+    for (int64_t job = thread * jobs / threads; job < end; job += count) {
+        int64_t slice = job % plan->slices, from = slice * steps / plan->slices, to = (slice + 1) * steps / plan->slices;
+        unit_place at[SAMBA_CONTRACT_TOGETHER];
+        char *sums[SAMBA_CONTRACT_TOGETHER];
+        count = at_most(plan->together, end - job);
+        for (int64_t i = 0; i < count; i++) {
+            at[i] = place_unit(c, (job + i) / plan->slices);
+            sums[i] = place_sums(c, &at[i], scratch, own, job + i) + (c->in_place || later ? 0 : i * plan->sums_bytes);
+        }
+        if (count == 1)
+            sum_unit(c, at, from, to, true, sums[0], own, &packed);
+        for (int64_t step = from; count > 1 && step < to; step++)
+            for (int64_t i = 0; i < count; i++)
+                sum_unit(c, &at[i], step, step + 1, step == from, sums[i], own, &packed);
+        for (int64_t i = 0; i < count && !later && !c->in_place; i++)
+            finish_unit(c, &at[i], sums[i], own);
     }
 }
 
@@ -506,7 +514,7 @@ static void lay_out_scratch(contraction *c, int64_t tile_bytes)
     const samba_contract_plan *plan = &c->plan;
     int64_t at = (tile_bytes + 63) / 64 * 64;
     c->sums_at = at;
-    at += plan->slices > 1 ? 0 : plan->sums_bytes; /* 0 where they are apart */
+    at += plan->slices > 1 ? 0 : plan->sums_bytes * plan->together; /* 0 where they are apart */
     c->row_pack_at = at;
     at += c->row_kept ? 0 : plan->row_pack_bytes * plan->row_group;
     c->vector_pack_at = at;
@@ -570,7 +578,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     samba_finish_init(&c->finish, prepare, stage, c->blocks);
     c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem.m;
-    c->plan.slices = 1;
+    c->plan.slices = c->plan.together = 1;
     c->empty_rows = problem.n == 0 ? problem.batches * problem.m : 0;
     if (problem.batches && problem.m && problem.n) { /* otherwise there are no units */
         if (problem.k == 0) {

@@ -11,6 +11,7 @@
 #define K_TARGET 768             /* elements of k a step */
 #define SHARED_SUMS (1024 * 1024) /* most bytes of a matrix of sums that threads share */
 #define SUMS_CACHE (256 * 1024)   /* bytes of sums that stay near over all steps of k */
+#define TOGETHER_SUMS (64 * 1024) /* bytes of sums of units that go through the steps of k together */
 #define LINE_COST 16.0           /* ns to wait for a line that nothing has asked for */
 #define CROSSING_COST 0.04       /* ns a byte that another core has written, or will */
 
@@ -372,6 +373,15 @@ static bool packed_once(const samba_source *source, int batch_rank, int64_t unit
     return units == 1 && source->inner.blocks == 1 && !source->plane_bytes;
 }
 
+/* Is the operand packed in several steps of k and the same for all batch elements? Units that go through the steps together pack it once. */
+static bool packed_together(const samba_source *source, int batch_rank)
+{
+    bool same = source->inner.blocks > 1 && !source->plane_bytes;
+    for (int i = 0; i < batch_rank; i++)
+        same = same && source->factor.batch[i] == 0;
+    return same;
+}
+
 /* All groupings and slicings of described blocks. */
 static void try_groups(const samba_contract_problem *problem, samba_contract_plan *plan, samba_contract_plan *best)
 {
@@ -395,6 +405,20 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
                                    packed_once(&plan->vector, problem->contract.batch_rank, plan->vector_units);
                 if (slices > plan->row.inner.blocks && slices > 1)
                     continue;
+                bool rows_shared = plan->row_packed && !row_once && packed_together(&plan->row, problem->contract.batch_rank);
+                bool vectors_shared = plan->vector_packed && vector_blocks == 1 && packed_together(&plan->vector, problem->contract.batch_rank);
+                plan->together = 1;
+                if ((rows_shared || vectors_shared) && plan->units == problem->batches && slices == 1)
+                    plan->together = at_most(at_most(TOGETHER_SUMS / (plan->sums_bytes + 1), SAMBA_CONTRACT_TOGETHER),
+                                             problem->batches / problem->threads);
+                plan->together = plan->together < 1 ? 1 : plan->together;
+                if (plan->together > 1) {
+                    cost_plan(problem, plan, rows_shared ? row_cost / (double)plan->together : row_once ? row_cost * share : row_cost,
+                              vectors_shared ? vector_cost / (double)plan->together : vector_cost);
+                    if (best->cost < 0 || plan->cost < best->cost)
+                        *best = *plan;
+                    continue;
+                }
                 cost_plan(problem, plan, row_once ? row_cost * share : row_cost, vector_once ? vector_cost * share : vector_cost);
                 if (best->cost < 0 || plan->cost < best->cost)
                     *best = *plan;

@@ -14,7 +14,8 @@
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/pack.h"
 
-#define SAMBA_CONTRACT_GROUP 64 /* most row blocks of a unit */
+#define SAMBA_CONTRACT_GROUP 64    /* most row blocks of a unit */
+#define SAMBA_CONTRACT_TOGETHER 16 /* most units that go through the steps of k together */
 
 typedef enum samba_contract_way {
     SAMBA_WAY_DENSE,   /* k is evenly spaced on both sides: libxsmm, or the plain block kernel */
@@ -30,6 +31,7 @@ typedef struct samba_contract_plan {
     bool apart; /* sums of all units in one shared matrix: rows of the row side by all columns of the vector side */
     samba_source row, vector;
     int64_t row_group, vector_group, row_units, vector_units, units, slices;
+    int64_t together; /* units, batch elements, that take each step of k one after the other: what they share is packed once */
     int64_t sums_rows, sums_ld;                 /* of a unit: elements */
     int64_t row_ld, row_step, vector_ld;        /* strides of a row block (own, k) and of k on the vector side, where even */
     int64_t row_pack_ld, vector_pack_ld;
