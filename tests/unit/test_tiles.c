@@ -625,7 +625,7 @@ static void test_combined(void **state)
     static float a[LARGEST], b[LARGEST], c[LARGEST], between[LARGEST], want[LARGEST], got[LARGEST + 1];
     srand(SEED);
     for (int i = 0; i < LARGEST; i++)
-        a[i] = (float)uniform(-2, 2), b[i] = (float)uniform(-2, 2), c[i] = (float)uniform(-2, 2);
+        a[i] = (float)uniform(-2, 2), b[i] = i % 5 ? (float)uniform(-2, 2) : a[i], c[i] = (float)uniform(-2, 2);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const samba_kernels *k = kernels_of(isa);
         for (int s = 0; k && s < SAMBA_COUNT(sizes); s++) {
@@ -644,6 +644,14 @@ static void test_combined(void **state)
                 k->map[ops[first]][SAMBA_F32](want, a, between, NULL, n);
                 got[n] = 7;
                 k->combined->rows[first](got, a, b, rows, cols);
+                assert_memory_equal(got, want, (size_t)n * sizeof(float));
+                assert_true(got[n] == 7);
+            }
+            for (int op = 0; op < 6; op++) {
+                k->map[SAMBA_TILE_eq + op][SAMBA_F32](between, a, b, NULL, n);
+                k->map[SAMBA_TILE_where][SAMBA_F32](want, between, c, a, n);
+                got[n] = 7;
+                k->combined->select[op](got, a, b, c, a, n);
                 assert_memory_equal(got, want, (size_t)n * sizeof(float));
                 assert_true(got[n] == 7);
             }

@@ -5,6 +5,7 @@
  *   spread, then add, sub or mul     the reader takes one value a row (ROWS)
  *   add, sub or mul, then another    one map of three sources
  *   mul, then sum                    a dot product (DOT)
+ *   a comparison, then a choice      no mask is stored (SELECT)
  *   gelu_tanh and its gradient       of one argument: they share an exponential (BOTH)
  *   rounding, then storing it        the store, which rounds by itself; or, where others read it too, both in one pass (ROUND)
  *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
@@ -25,7 +26,11 @@ typedef struct combining {
 } combining;
 enum { PLAIN, MERGED, GONE };
 
-static int times_read(const samba_instruction *x, int r) { return (x->a == r) + (x->b == r) + (x->c == r); }
+/* A SELECT has a fourth source, noted as its operand. */
+static int times_read(const samba_instruction *x, int r)
+{
+    return (x->a == r) + (x->b == r) + (x->c == r) + (x->op == SAMBA_TILE_where && x->operand == r);
+}
 
 /* The instruction before `end` that alone reads what i makes, and reads it once; -1. */
 static int only_reader(const combining *c, int i, int end)
@@ -302,6 +307,29 @@ static void combine_arithmetic(combining *c, int i, int end)
     }
 }
 
+static void combine_comparison(combining *c, int i, int end)
+{
+    const samba_instruction *from = &c->list[i];
+    int j = only_reader(c, i, end);
+    if (j < 0 || c->state[j] != PLAIN || c->list[j].op != SAMBA_TILE_where || c->list[j].a != from->d || !may_move(c, i, j))
+        return;
+    samba_code *code = &c->program->codes[j];
+    if (code->action != SAMBA_DO_MAP || code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL)
+        return;
+    code->action = SAMBA_DO_SELECT;
+    code->select = c->program->kernels->combined->select[from->op - SAMBA_TILE_eq];
+    code->if_false = code->c;
+    c->list[j].operand = c->list[j].c;
+    take(c, i, j, from->a, from->b, c->list[j].b);
+}
+
+static bool is_comparison(const combining *c, int i)
+{
+    const samba_code *code = &c->program->codes[i];
+    return c->state[i] == PLAIN && samba_tile_table[c->list[i].op].form == SAMBA_FORM_COMPARE && code->action == SAMBA_DO_MAP &&
+           code->class_ == SAMBA_F32 && code->extent == SAMBA_FULL;
+}
+
 /* ---- gelu_tanh and its gradient, at the place of the first ---- */
 static bool is_map(const combining *c, int i, int op, int x)
 {
@@ -419,6 +447,10 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (c.list[i].op == SAMBA_TILE_where && c.state[i] == PLAIN)
                 combine_choice(&c, program->steps[s].begin, i);
+    for (int s = 0; s < program->step_count; s++)
+        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
+            if (is_comparison(&c, i))
+                combine_comparison(&c, i, program->steps[s].end);
     for (int s = 0; s < program->step_count; s++) /* the last: its second result stands where others have a source */
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (c.list[i].op == SAMBA_TILE_gelu_tanh_grad)

@@ -53,6 +53,23 @@ static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t 
         d[r] = samba_long_sum_f32(d[r], a, b, cols, first);
 }
 
+/* where(x compared with y, b, c) */
+#define SELECT(name, comparison)                                                                                             \
+    static void select_##name(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n) \
+    {                                                                                                                        \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            float x = a[i], y = b[i], yes = if_true[i], no = if_false[i];                                                    \
+            d[i] = comparison ? yes : no;                                                                                    \
+        }                                                                                                                    \
+    }
+SELECT(eq, x == y)
+SELECT(ne, x != y)
+SELECT(lt, x < y)
+SELECT(le, x <= y)
+SELECT(gt, x > y)
+SELECT(ge, x >= y)
+
 static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)
 {
     SAMBA_VECTOR_LOOP
@@ -67,5 +84,6 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .pair = {{add_add, add_sub, add_from, add_mul}, {sub_add, sub_sub, sub_from, sub_mul}, {mul_add, mul_sub, mul_from, mul_mul}},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
+    .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
     .round = round_bfloat16,
 };

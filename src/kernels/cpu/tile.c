@@ -71,6 +71,10 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
         case SAMBA_DO_BOTH:
             code->both((float *)d, (float *)pointers[code->c], (const float *)a, (const float *)pointers[code->b], counts[SAMBA_FULL]);
             break;
+        case SAMBA_DO_SELECT:
+            code->select((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c],
+                         (const float *)pointers[code->if_false], counts[SAMBA_FULL]);
+            break;
         case SAMBA_DO_ROUND: samba_tile_round(program, frame, code); break;
         case SAMBA_DO_SET: samba_tile_set(program, frame, code); break;
         case SAMBA_DO_PICK: samba_tile_pick(frame, code); break;

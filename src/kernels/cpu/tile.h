@@ -33,7 +33,7 @@ typedef struct samba_place { /* where a view is for the tile at work */
 typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
     SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR, /* LOAD in setup */
-    SAMBA_DO_ROWS, SAMBA_DO_DOT, SAMBA_DO_BOTH, SAMBA_DO_ROUND, /* several instructions in one: combine.c */
+    SAMBA_DO_ROWS, SAMBA_DO_DOT, SAMBA_DO_BOTH, SAMBA_DO_ROUND, SAMBA_DO_SELECT, /* several instructions in one: combine.c */
     SAMBA_DO_SET, SAMBA_DO_PICK, SAMBA_DO_CHOOSE /* so too; labels.c */
 } samba_action;
 
@@ -42,6 +42,7 @@ struct samba_combined {
     samba_map_fn *pair[3][4]; /* [first][then]: r = a first b; then: r + c, r - c, c - r, r * c */
     void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
+    void (*select[6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n); /* eq ne lt le gt ge */
     void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
 };
 
@@ -51,6 +52,7 @@ typedef struct samba_code { /* an instruction, resolved */
     uint8_t edge;  /* ROW, with an effect on memory: only at column 0, as blocks side by side share their rows */
     uint16_t op;
     int16_t d, a, b, c; /* 0 where the form has none */
+    int16_t if_false;   /* SELECT: a and b are compared, c stands where that is true */
     uint8_t own;       /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
     int32_t view;      /* LOAD STORE IOTA RANDOM: in views */
     int32_t kept;      /* LOAD: the register keeps its content between tiles; place of the record, -1: loaded every time */
@@ -61,6 +63,7 @@ typedef struct samba_code { /* an instruction, resolved */
     void (*reduce)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     void (*rows)(float *d, const float *a, const float *s, int64_t rows, int64_t cols);
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first);
+    void (*select)(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
     void (*both)(float *d, float *c, const float *a, const float *b, int64_t n); /* BOTH: c is a result too */
 } samba_code;
 
