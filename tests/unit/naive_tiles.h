@@ -300,8 +300,8 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
     samba_tile_form form = samba_tile_table[i->op].form;
     int d_class = i->d >= 0 ? t->registers[i->d].class_ : 0, a_class = i->a >= 0 ? t->registers[i->a].class_ : d_class;
     int class_ = form == SAMBA_FORM_WHERE ? t->registers[i->b].class_ : a_class, target = i->d >= 0 ? i->d : i->a;
-    int64_t rows = n->once[target] ? 1 : n->rows,
-        cols = n->once[target] || t->registers[target].extent == SAMBA_ROW ? 1 : n->cols;
+    bool once = n->once[target] && form != SAMBA_FORM_STORE;
+    int64_t rows = once ? 1 : n->rows, cols = once || t->registers[target].extent == SAMBA_ROW ? 1 : n->cols;
     samba_dtype dtype = i->operand >= 0 ? (samba_dtype)t->operands[i->operand].dtype : SAMBA_FLOAT32;
     int kind = i->op == SAMBA_TILE_amax || i->op == SAMBA_TILE_argmax || i->op == SAMBA_TILE_collect_amax ? 1
                : i->op == SAMBA_TILE_amin || i->op == SAMBA_TILE_collect_amin                             ? 2

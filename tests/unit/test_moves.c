@@ -174,6 +174,31 @@ static void test_others(void **state)
     }
 }
 
+/* Zeros all over contiguous memory are cleared: not -0 or another number, nor through gaps. */
+static void test_zeros(void **state)
+{
+    (void)state;
+    static const int64_t domains[][3] = {{3, 5, 7}, {1, 1, 1}, {40, 1, 100}}, gaps[] = {36, 7, 1};
+    static const double values[] = {0, -0.0, 1};
+    srand(10);
+    for (int d = 0; d < SAMBA_COUNT(domains); d++)
+        for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
+            for (int v = 0; v < SAMBA_COUNT(values); v++)
+                for (int gap = 0; gap < (d == 0 ? 2 : 1); gap++) {
+                    tile_case t;
+                    case_begin(&t, 3, domains[d]);
+                    int y = gap ? case_operand(&t, (samba_dtype)dtype, 0, gaps) : case_contiguous(&t, (samba_dtype)dtype);
+                    int r = case_register(&t, samba_class_of((samba_dtype)dtype), SAMBA_FULL, 0, -1);
+                    case_emit(&t, SAMBA_TILE_constant, r, -1, -1, -1, -1, values[v]);
+                    case_setup_ends(&t);
+                    case_store(&t, r, y);
+                    case_step(&t, 1);
+                    assert_int_equal(is_move(&t), v == 0 && !gap);
+                    case_check(&t, 0, "zeros");
+                    case_end(&t);
+                }
+}
+
 static samba_status prepare_once(samba_context *context, void *user)
 {
     tile_case *t = user;
@@ -210,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_others),
+        cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * See move.h. A move's dims are put in the order of the result's memory and merged where both sides allow; of what is left, two make
  * planes, cut into tiles that fit the first-level cache, and the others are counted through. Threads take tiles in a row. */
 #include "kernels/cpu/move.h"
+#include <math.h>
 #include <string.h>
 
 enum { TILE_BYTES = 16384, TILE_SIDE = 64 };
@@ -240,6 +241,54 @@ static bool are_apart(const range *read, const range *written, int count)
     return true;
 }
 
+/* ---- zeros ---- */
+typedef struct clearing {
+    char *memory;
+    int64_t bytes;
+} clearing;
+
+/* The C library clears large memory without reading it first. Threads part at cache lines. */
+static void run_clearing(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const clearing *c = state;
+    int64_t lines = (c->bytes + 63) / 64, begin = lines * thread / threads * 64, end = lines * (thread + 1) / threads * 64;
+    (void)scratch, (void)phase;
+    if (end > c->bytes)
+        end = c->bytes;
+    if (begin < end)
+        memset(c->memory + begin, 0, (size_t)(end - begin));
+}
+
+/* A constant 0, stored all over contiguous memory. */
+static bool only_clears(const samba_stage *stage)
+{
+    const samba_program *program = &stage->program;
+    const samba_instruction *list = program->instructions;
+    int64_t stride = 1;
+    if (program->setup != 1 || program->instruction_count != 2 || list[0].op != SAMBA_TILE_constant || list[0].immediate != 0 ||
+        signbit(list[0].immediate) || list[1].op != SAMBA_TILE_store || list[1].a != list[0].d ||
+        program->registers[list[1].a].extent != SAMBA_FULL)
+        return false;
+    for (int i = stage->rank - 1; i >= 0; stride *= stage->domain[i--])
+        if (stage->domain[i] == 0 || (stage->domain[i] > 1 && stage->operands[list[1].operand].strides[i] != stride))
+            return false;
+    return true;
+}
+
+static samba_status prepare_clearing(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    clearing *c = samba_arena_alloc(prepare->arena, sizeof *c);
+    const samba_operand *o = &stage->operands[stage->program.instructions[1].operand];
+    if (!c)
+        return SAMBA_ERROR_MEMORY;
+    c->bytes = (int64_t)samba_dtype_size((samba_dtype)o->dtype);
+    c->memory = prepare->memory + prepare->buffers[o->buffer].offset + o->offset * c->bytes;
+    for (int i = 0; i < stage->rank; i++)
+        c->bytes *= stage->domain[i];
+    *prepared = (samba_prepared){.run = run_clearing, .state = c, .phases = 1};
+    return SAMBA_OK;
+}
+
 enum { MOST = 16 }; /* instructions and registers of a program that is looked at */
 
 samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared, bool *moves)
@@ -248,7 +297,9 @@ samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage 
     const samba_instruction *list = program->instructions;
     range read[MOST], written[MOST];
     int loaded[MOST], stores = 0; /* operand that a register holds; -1 none */
-    *moves = false;
+    *moves = only_clears(stage);
+    if (*moves)
+        return prepare_clearing(prepare, stage, prepared);
     if (program->setup > 0 || program->instruction_count > MOST || program->register_count > MOST)
         return SAMBA_OK;
     for (int i = 0; i < program->instruction_count; i++)
