@@ -14,10 +14,11 @@ extern "C" {
 SAMBA_API samba_value samba_relu6(samba_value a); /* of integers too */
 SAMBA_API samba_value samba_leaky_relu(samba_value a, double negative_slope); /* torch: 0.01 */
 /* Where a is not positive it is multiplied by the weight: one number, or one for each index of dim 1. */
-SAMBA_API samba_value samba_prelu(samba_value a, samba_value weight);
+SAMBA_API samba_value samba_functional_prelu(samba_value a, samba_value weight);
 SAMBA_API samba_value samba_elu(samba_value a, double alpha); /* alpha (exp(a) - 1) where a is not positive. torch: 1 */
 SAMBA_API samba_value samba_selu(samba_value a);
 SAMBA_API samba_value samba_celu(samba_value a, double alpha); /* alpha (exp(a / alpha) - 1) where a is not positive. torch: 1 */
+SAMBA_API samba_value samba_glu(samba_value a, int dim);       /* the first half along dim times the sigmoid of the second. torch: -1 */
 /* softplus(beta a) / beta, and a itself where beta a > threshold. torch: 1 and 20 */
 SAMBA_API samba_value samba_softplus_beta(samba_value a, double beta, double threshold);
 SAMBA_API samba_value samba_log_sigmoid(samba_value a);

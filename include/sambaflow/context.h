@@ -33,7 +33,8 @@ typedef enum samba_status {
     SAMBA_ERROR_FILE = 7,        /* the operating system refused a file; nothing already saved was changed */
     SAMBA_ERROR_FORMAT = 8,      /* a file's content is not what its format says */
     SAMBA_ERROR_UNSUPPORTED = 9, /* understood, but this build or machine cannot do it */
-    SAMBA_ERROR_INTERNAL = 10    /* our own mistake; please report it */
+    SAMBA_ERROR_INTERNAL = 10,   /* our own mistake; please report it */
+    SAMBA_ERROR_INDEX = 11       /* a dim, or an index along one, that is not there */
 } samba_status;
 
 typedef struct samba_context samba_context;

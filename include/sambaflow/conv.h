@@ -8,23 +8,28 @@
 #define SAMBAFLOW_CONV_H
 
 #include <sambaflow/graph.h>
+#include <sambaflow/shape.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* same: padding='same', which needs stride 1 and no padding; what is odd is padded behind. no_bias: of layers, not looked at here. */
+/* same: padding='same', which needs stride 1 and no padding; what is odd is padded behind. no_bias and padding_mode (what stands in the
+ * padding: zeros, or the input reflected, replicated or wrapped around): of layers, not looked at here. */
 typedef struct samba_conv1d_options {
     int64_t stride, padding, dilation, groups;
     bool no_bias, same;
+    samba_pad_mode padding_mode;
 } samba_conv1d_options;
 typedef struct samba_conv2d_options {
     int64_t stride[2], padding[2], dilation[2], groups;
     bool no_bias, same;
+    samba_pad_mode padding_mode;
 } samba_conv2d_options;
 typedef struct samba_conv3d_options {
     int64_t stride[3], padding[3], dilation[3], groups;
     bool no_bias, same;
+    samba_pad_mode padding_mode;
 } samba_conv3d_options;
 /* input (N, C, L), weight (out_channels, C / groups, K) -> (N, out_channels, (L + 2 padding - dilation (K - 1) - 1) / stride + 1) */
 SAMBA_API samba_value samba_functional_conv1d(samba_value input, samba_value weight, samba_value bias, const samba_conv1d_options *options);

@@ -80,6 +80,8 @@ SAMBA_API void samba_loss(samba_graph *graph, const char *name, samba_value valu
 SAMBA_API int samba_value_rank(samba_value value);
 SAMBA_API int64_t samba_value_size(samba_value value, int dim); /* negative dims count from the end; 0 after an error */
 SAMBA_API samba_dtype samba_value_dtype(samba_value value);
+/* A dim that may be counted from the end, as 0 .. rank-1; else -1, and the graph has the error, in the name of `what`. Of rank 0, -1 and 0 are 0. */
+SAMBA_API int samba_value_dim(samba_value value, const char *what, int dim);
 
 /* Names made between push and pop begin with "name." */
 SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
@@ -109,7 +111,8 @@ typedef enum samba_initializer_kind {
     SAMBA_INIT_ZEROS = 0,
     SAMBA_INIT_CONSTANT = 1, /* a */
     SAMBA_INIT_UNIFORM = 2,  /* [a, b) */
-    SAMBA_INIT_NORMAL = 3    /* mean a, standard deviation b */
+    SAMBA_INIT_NORMAL = 3,   /* mean a, standard deviation b */
+    SAMBA_INIT_NORMAL_BUT_ROW = 4 /* of rank 2: mean 0, standard deviation b, and zeros in row a: an embedding with padding */
 } samba_initializer_kind;
 typedef struct samba_initializer {
     samba_initializer_kind kind;

@@ -68,9 +68,14 @@ SAMBA_API samba_value samba_instance_norm(samba_value input, const char *name, c
 
 /* Rows of "<name>.weight", float32 (num_embeddings, embedding_dim), which starts as N(0, 1). */
 SAMBA_API samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim);
+/* With options: padding_idx, whose row gets no gradient, and scale_grad_by_freq. The row of padding_idx starts as zeros, as torch's does. */
+SAMBA_API samba_value samba_embedding_with(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim,
+                                           const samba_embedding_options *options /* may be NULL */);
 /* EmbeddingBag: the same rows, and their sums, means or greatest elements by bags. */
 SAMBA_API samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim,
                                           const samba_embedding_bag_options *options /* may be NULL */);
+/* PReLU: "<name>.weight" has num_parameters slopes, 1 or one for each channel (dim 1), which start at `init` (torch: 0.25). */
+SAMBA_API samba_value samba_prelu(samba_value input, const char *name, int64_t num_parameters, double init);
 /* Hyperparameters "<name>.p" (starts at p) and "<name>.seed". */
 SAMBA_API samba_value samba_dropout(samba_value input, const char *name, double p);
 /* Whole channels: input (N, C, L) or (C, L); (N, C, ...), of rank 3 too, as torch takes it; (N, C, D, H, W) or (C, D, H, W). */
@@ -89,6 +94,21 @@ SAMBA_API samba_value samba_randint(samba_graph *graph, const char *name, int64_
 SAMBA_API samba_value samba_bernoulli(samba_value p, const char *name); /* 1 with the probability that stands there, else 0 */
 /* torch.nn.functional.gumbel_softmax: softmax of logits and noise; hard: its greatest element as one-hot, with the softmax's gradient. */
 SAMBA_API samba_value samba_gumbel_softmax(samba_value logits, const char *name, double tau, bool hard, int dim);
+
+/* torch.nn.Sequential: layers one after another, inside the name "<name>" under their numbers, "0", "1" ..., so that torch's state dicts fit. What a
+ * layer is called with stands in an array; a function without parameters takes its number too.
+ *
+ *   static samba_value conv(samba_value x, const char *name, const void *options) { return samba_conv2d(x, name, *(const int64_t *)options, three, &same); }
+ *
+ *   x = samba_sequential(x, "features", SAMBA_LAYERS({conv, &width}, {.function = samba_relu}, {conv, &width}, {.function = samba_relu}));
+ */
+typedef struct samba_layer {
+    samba_value (*layer)(samba_value input, const char *name, const void *options);
+    const void *options;                    /* given to `layer` */
+    samba_value (*function)(samba_value a); /* instead of a layer: a function of the input alone */
+} samba_layer;
+#define SAMBA_LAYERS(...) (int)(sizeof((const samba_layer[]){__VA_ARGS__}) / sizeof(samba_layer)), (const samba_layer[]){__VA_ARGS__}
+SAMBA_API samba_value samba_sequential(samba_value input, const char *name, int count, const samba_layer *layers);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,10 @@ SAMBA_API samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t o
 SAMBA_API samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2]);
 SAMBA_API samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t output_size[3]);
 
+/* torch.nn.functional.max_unpool1d, 2d, 3d: zeros of `output_size` in the last `spatial` dims, but for the elements of a, each of which goes to its
+ * place in `indices`, counted over the dims of space: what the functions above gave. Of several in one place one is there. */
+SAMBA_API samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, const int64_t *output_size);
+
 /* torch.nn.functional.lp_pool1d ...: the norm_type-th root of the windows' sums of powers. stride NULL or 0: the kernel's size. */
 SAMBA_API samba_value samba_lp_pool1d(samba_value a, double norm_type, int64_t kernel, int64_t stride, bool ceil_mode);
 SAMBA_API samba_value samba_lp_pool2d(samba_value a, double norm_type, const int64_t kernel[2], const int64_t *stride, bool ceil_mode);

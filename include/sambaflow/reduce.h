@@ -36,6 +36,8 @@ SAMBA_API samba_value samba_argmin(samba_value a, int dim, bool keepdim);
 /* torch.max and torch.min along a dim: the value, to whose place alone the gradient goes, and the place. */
 SAMBA_API samba_value samba_max(samba_value a, int dim, bool keepdim, samba_value *indices);
 SAMBA_API samba_value samba_min(samba_value a, int dim, bool keepdim, samba_value *indices);
+SAMBA_API samba_value samba_max_of_all(samba_value a); /* [torch.max without a dim]: equal elements share the gradient */
+SAMBA_API samba_value samba_min_of_all(samba_value a);
 
 /* Elements other than 0, NaN among them: is there one, are all so, how many. bool (uint8 of uint8); int64. */
 SAMBA_API samba_value samba_any(samba_value a, int count, const int *dims, bool keepdim);

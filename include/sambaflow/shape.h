@@ -23,6 +23,8 @@ SAMBA_API samba_value samba_unflatten(samba_value a, int dim, int rank, const in
 SAMBA_API samba_value samba_unsqueeze(samba_value a, int dim);
 SAMBA_API samba_value samba_squeeze(samba_value a, int count, const int *dims); /* of these dims those of size 1; dims NULL: of all */
 SAMBA_API samba_value samba_expand(samba_value a, int rank, const int64_t *shape); /* -1 keeps a size */
+/* What `a` is after torch.Tensor.copy_(source): the source in a's dtype, broadcast to a's shape. */
+SAMBA_API samba_value samba_copy_into(samba_value a, samba_value source);
 SAMBA_API samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int64_t step); /* a[start:stop:step], step >= 1 */
 SAMBA_API samba_value samba_select(samba_value a, int dim, int64_t index);
 SAMBA_API samba_value samba_narrow(samba_value a, int dim, int64_t start, int64_t length);

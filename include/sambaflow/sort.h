@@ -22,6 +22,12 @@ SAMBA_API samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool kee
 SAMBA_API samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices);
 /* torch.median without a dim: of all elements, and equal ones, or all NaN, share the gradient. */
 SAMBA_API samba_value samba_median_of_all(samba_value a);
+/* torch.nanmedian: of those that are not NaN; NaN where all are. */
+SAMBA_API samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices);
+
+/* torch.searchsorted: how many of the sorted numbers (..., N) come before each value: are less, or with `right` are not greater. A sequence of rank 1
+ * serves values of any shape; else the dims but the last are the same. Both of one dtype; int64. torch.bucketize is this with boundaries of rank 1. */
+SAMBA_API samba_value samba_searchsorted(samba_value sorted, samba_value values, bool right);
 
 #ifdef __cplusplus
 }

@@ -80,6 +80,7 @@ _BY_STATUS = {
     _core.lib.SAMBA_ERROR_FORMAT: FormatError,
     _core.lib.SAMBA_ERROR_UNSUPPORTED: UnsupportedError,
     _core.lib.SAMBA_ERROR_INTERNAL: InternalError,
+    _core.lib.SAMBA_ERROR_INDEX: ArgumentIndexError,
 }
 
 

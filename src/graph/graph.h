@@ -166,6 +166,7 @@ struct samba_graph {
     uint32_t scope;    /* current scope, which names made now begin with */
     samba_place place; /* given to new nodes */
     const char *speaker; /* what messages call the operator: the function that is composed of others; NULL: its own name */
+    const char *const *axes; /* what messages call the two dims of a plane, where a function has others than height and width; else NULL */
     int fusion_depth;  /* of samba_op_fusion_push */
     uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
     samba_outer_scope *scopes; /* those around it, outermost first */

@@ -22,6 +22,12 @@ static int spatial_of(samba_op op) { return is_3d(op) ? 3 : 2; }
 
 /* ---- shapes ---- */
 
+static const char *axis_name(const samba_infer *infer, int axis)
+{
+    static const char *const names[] = {"depth", "height", "width"};
+    return infer->graph->axes ? infer->graph->axes[axis] : names[axis + 3 - spatial_of(infer->op)];
+}
+
 static samba_status check_attributes(const samba_infer *infer, const samba_attrs_conv *attrs)
 {
     int spatial = spatial_of(infer->op);
@@ -29,14 +35,12 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
     SAMBA_TRY(samba_infer_need_count(infer, "padding", &attrs->padding, spatial));
     SAMBA_TRY(samba_infer_need_count(infer, "dilation", &attrs->dilation, spatial));
     for (int i = 0; i < spatial; i++) {
-        char stride[SAMBA_SHAPE_TEXT], dilation[SAMBA_SHAPE_TEXT];
         if (attrs->stride.at[i] < 1 || attrs->dilation.at[i] < 1)
-            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "stride and dilation must be 1 or more, given stride %s and dilation %s",
-                                    samba_shape_format(spatial, attrs->stride.at, stride, sizeof stride),
-                                    samba_shape_format(spatial, attrs->dilation.at, dilation, sizeof dilation));
+            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "stride and dilation must be 1 or more, given stride %lld and dilation %lld for the %s",
+                                    (long long)attrs->stride.at[i], (long long)attrs->dilation.at[i], axis_name(infer, i));
         if (attrs->padding.at[i] < 0)
-            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "padding must not be negative, given %s",
-                                    samba_shape_format(spatial, attrs->padding.at, stride, sizeof stride));
+            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "padding must be 0 or more, given %lld for the %s", (long long)attrs->padding.at[i],
+                                    axis_name(infer, i));
     }
     if (attrs->groups < 1)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "groups must be 1 or more, given %lld", (long long)attrs->groups);
@@ -46,20 +50,15 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
 /* The channels of x (N,C,...) and w (O,C/groups,...) fit. */
 static samba_status check_channels(const samba_infer *infer, const int64_t *x, const int64_t *w, int64_t groups)
 {
-    char x_text[SAMBA_SHAPE_TEXT], w_text[SAMBA_SHAPE_TEXT];
-    int spatial = spatial_of(infer->op);
-    samba_shape_format(2 + spatial, x, x_text, sizeof x_text);
-    samba_shape_format(2 + spatial, w, w_text, sizeof w_text);
     if (x[C] % groups != 0 || w[OUT] % groups != 0)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
-                                "groups %lld must divide the channels of the input %s, %lld, and of the result, %lld (weight %s)",
-                                (long long)groups, x_text, (long long)x[C], (long long)w[OUT], w_text);
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "groups must divide the channels of the input, %lld, and dim 0 of the weight, %lld; given groups %lld",
+                                (long long)x[C], (long long)w[OUT], (long long)groups);
     if (w[IN] != x[C] / groups)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "input %s in %lld groups needs a weight of shape (O, %lld, %sKH, KW), given %s",
-                                x_text, (long long)groups, (long long)(x[C] / groups), spatial == 3 ? "KD, " : "", w_text);
-    for (int i = 0; i < spatial; i++)
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "dim 1 of the weight must be %lld, the %lld channels of the input over groups %lld; given %lld",
+                                (long long)(x[C] / groups), (long long)x[C], (long long)groups, (long long)w[IN]);
+    for (int i = 0; i < spatial_of(infer->op); i++)
         if (w[SPACE + i] < 1)
-            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the kernel must have at least one element, given weight %s", w_text);
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the kernel must have at least one element, given a %s of %lld", axis_name(infer, i), (long long)w[SPACE + i]);
     return SAMBA_OK;
 }
 
@@ -67,7 +66,6 @@ static samba_status check_channels(const samba_infer *infer, const int64_t *x, c
 static samba_status output_size(const samba_infer *infer, const samba_attrs_conv *attrs, int axis, int64_t size, int64_t kernel,
                                 int64_t *result)
 {
-    static const char *const names[] = {"depth", "height", "width"};
     int64_t padding, padded, reach; /* reach: from the first to the last element under the kernel */
     if (!samba_mul_checked(2, attrs->padding.at[axis], &padding) || !samba_add_checked(size, padding, &padded) ||
         !samba_mul_checked(attrs->dilation.at[axis], kernel - 1, &reach) || !samba_add_checked(reach, 1, &reach))
@@ -76,7 +74,7 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_conv
     if (reach > padded)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "the padded input has %s %lld, but the kernel reaches over %lld (size %lld, dilation %lld)",
-                                names[axis + 3 - spatial_of(infer->op)], (long long)padded, (long long)reach, (long long)kernel,
+                                axis_name(infer, axis), (long long)padded, (long long)reach, (long long)kernel,
                                 (long long)attrs->dilation.at[axis]);
     *result = (padded - reach) / attrs->stride.at[axis] + 1;
     return SAMBA_OK;

@@ -26,9 +26,8 @@ samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref
         return samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "there is no operator number %d", (int)op);
     const samba_op_facts *facts = &samba_ops[op];
     if (facts->arity >= 0 ? arity != facts->arity : arity < 1 || arity > SAMBA_MAX_ARITY)
-        return samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, facts->name, "expected %d inputs%s, given %d",
-                                   facts->arity >= 0 ? facts->arity : 1, facts->arity >= 0 ? "" : " or more, at most 1024",
-                                   arity);
+        return samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, facts->name, "expected %d input%s, given %d", facts->arity >= 0 ? facts->arity : 1,
+                                   facts->arity < 0 ? " or more, at most 1024" : facts->arity == 1 ? "" : "s", arity);
     const samba_node *nodes[SAMBA_MAX_ARITY];
     for (int i = 0; i < arity; i++) {
         if (inputs[i] == SAMBA_NONE)

@@ -27,7 +27,9 @@ samba_status samba_infer_embedding(samba_infer *infer)
 {
     const samba_node *weight = infer->inputs[0], *index = infer->inputs[1];
     SAMBA_TRY(need_index(infer, 1));
-    SAMBA_TRY(samba_infer_need_rank(infer, 0, 2));
+    char text[SAMBA_SHAPE_TEXT];
+    if (weight->rank != 2)
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a weight (rows, features), given shape %s", samba_shape_format(weight->rank, weight->shape, text, sizeof text));
     int64_t shape[SAMBA_MAX_RANK + 1];
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->rank] = weight->shape[1];

@@ -129,8 +129,8 @@ samba_status samba_infer_layer_norm(samba_infer *infer)
         SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, i));
         if (!samba_shape_equal((int)attrs->dims, normalized, factor->rank, factor->shape)) {
             char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
-            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the %s must have the shape of the last %lld dims, %s, given %s",
-                                    i == 1 ? "weight" : "bias", (long long)attrs->dims,
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the %s must have the shape of the input's normalized dims, %s, given %s",
+                                    i == 1 ? "weight" : "bias",
                                     samba_shape_format((int)attrs->dims, normalized, needed, sizeof needed),
                                     samba_shape_format(factor->rank, factor->shape, given, sizeof given));
         }

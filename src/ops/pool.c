@@ -17,6 +17,11 @@
 
 /* ---- shapes ---- */
 
+static const char *axis_name(const samba_infer *infer, int axis)
+{
+    return infer->graph->axes ? infer->graph->axes[axis] : axis == 0 ? "height" : "width";
+}
+
 static samba_status check_attributes(const samba_infer *infer, const samba_attrs_pool2d *attrs)
 {
     SAMBA_TRY(samba_infer_need_count(infer, "kernel", &attrs->kernel, 2));
@@ -33,14 +38,14 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
         long long kernel = attrs->kernel.at[i], padding = attrs->padding.at[i], dilation = attrs->dilation.at[i];
         if (kernel < 1 || attrs->stride.at[i] < 1 || dilation < 1)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                    "expected kernel, stride and dilation of 1 or more, given %lld, %lld and %lld", kernel,
-                                    (long long)attrs->stride.at[i], dilation);
+                                    "expected kernel, stride and dilation of 1 or more, given %lld, %lld and %lld for the %s", kernel,
+                                    (long long)attrs->stride.at[i], dilation, axis_name(infer, i));
         if (average && dilation != 1)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "average pooling has no dilation: expected 1, given %lld",
                                     dilation);
         if (padding < 0 || padding > kernel / 2)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                    "padding must be from 0 to half the kernel, given %lld for kernel %lld", padding, kernel);
+                                    "padding of the %s must be from 0 to half the kernel, given %lld for kernel %lld", axis_name(infer, i), padding, kernel);
     }
     return SAMBA_OK;
 }
@@ -55,7 +60,7 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_pool
         *result = kernel;
         if (size < 1 || !samba_mul_checked(kernel + 1, size, &room))
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "%lld windows cannot share a %s of %lld", (long long)kernel,
-                                    axis == 0 ? "height" : "width", (long long)size);
+                                    axis_name(infer, axis), (long long)size);
         return SAMBA_OK;
     }
     if (!samba_add_checked(size, 2 * padding, &padded) || !samba_mul_checked(attrs->dilation.at[axis], kernel - 1, &reach) ||
@@ -66,7 +71,7 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_pool
     if (size < 1 || room < 0)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "no window fits: %s %lld, padding %lld, a window reaches over %lld (kernel %lld, dilation %lld)",
-                                axis == 0 ? "height" : "width", (long long)size, (long long)padding, (long long)reach,
+                                axis_name(infer, axis), (long long)size, (long long)padding, (long long)reach,
                                 (long long)kernel, (long long)attrs->dilation.at[axis]);
     *result = room / stride + 1;
     if (attrs->ceil_mode && (*result - 1) * stride >= size + padding)

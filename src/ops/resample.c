@@ -25,7 +25,7 @@ static samba_status check(const samba_infer *infer, const int64_t *planes, samba
                                     i == 0 ? "height" : "width", (long long)axis.in, (long long)axis.out, (long long)axis.mode, axis.scale);
     }
     if (dtype == SAMBA_BOOL || (attrs->mode > 1 && !samba_dtype_is_floating_point(dtype)))
-        return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected floating-point values (modes of the nearest: numbers), given %s", samba_dtype_name(dtype));
+        return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected floating-point values (of the nearest modes numbers), given %s; cast it first", samba_dtype_name(dtype));
     return SAMBA_OK;
 }
 

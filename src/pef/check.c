@@ -91,7 +91,8 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
                           tensor->name, (long long)numel, samba_dtype_name((samba_dtype)tensor->dtype), tensor->buffer);
     bool floating = samba_dtype_is_floating_point((samba_dtype)tensor->dtype),
          integral = !floating && tensor->dtype != SAMBA_BOOL;
-    if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NORMAL ||
+    bool no_row = tensor->init == SAMBA_INIT_NORMAL_BUT_ROW && (tensor->rank != 2 || !(tensor->init_a >= 0 && tensor->init_a < (double)tensor->shape[0]));
+    if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NORMAL_BUT_ROW || no_row ||
         (tensor->init >= SAMBA_INIT_UNIFORM && !floating) ||
         (tensor->init == SAMBA_INIT_UNIFORM && !(tensor->init_a <= tensor->init_b)) || !isfinite(tensor->init_a) ||
         !isfinite(tensor->init_b))

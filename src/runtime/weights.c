@@ -30,6 +30,12 @@ static void fill_block(const samba_plan_tensor *tensor, uint64_t seed, int64_t f
     case SAMBA_INIT_NORMAL:
         samba_fill_normal_range(dtype, block, seed, (uint64_t)first, count, tensor->init_a, tensor->init_b);
         break;
+    case SAMBA_INIT_NORMAL_BUT_ROW:
+        samba_fill_normal_range(dtype, block, seed, (uint64_t)first, count, 0, tensor->init_b);
+        for (int64_t i = 0; i < count; i++)
+            if ((first + i) / tensor->shape[1] == (int64_t)tensor->init_a)
+                samba_store_double(dtype, block + i * (int64_t)samba_dtype_size(dtype), 0);
+        break;
     }
 }
 

@@ -3,9 +3,28 @@
  * Activations. Those made of others are written so that the gradient autodiff finds is PyTorch's, at kinks too: a branch of `where` gives
  * no gradient to the other one. NaN is neither greater nor less, and goes the way that keeps it. */
 #include "trace/promote.h"
+#include "trace/shape.h"
 
 #include <sambaflow/activation.h>
 #include <math.h>
+
+samba_value samba_glu(samba_value a, int dim)
+{
+    samba_graph *graph;
+    samba_ref x;
+    int at;
+    if (!samba_trace_floating("glu", a, &graph, &x) || !samba_trace_dim(graph, "glu", samba_value_rank(a), dim, &at))
+        return samba_trace_none(graph);
+    samba_node node = samba_trace_node(a);
+    if (node.rank == 0 || node.shape[at] % 2 != 0) {
+        char text[SAMBA_TYPE_TEXT];
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "glu", "expected an even size of dim %d, to halve it, given %s", at, samba_trace_format(&node, text));
+        return samba_trace_none(graph);
+    }
+    int64_t half = node.shape[at] / 2;
+    samba_ref gate = samba_emit1(graph, SAMBA_OP_sigmoid, samba_trace_slice(graph, x, at, half, 2 * half, 1));
+    return samba_trace_result(graph, samba_emit2(graph, SAMBA_OP_mul, samba_trace_slice(graph, x, at, 0, half, 1), gate), (samba_dtype)node.dtype);
+}
 
 /* ---- positive values as they are ---- */
 
@@ -18,7 +37,7 @@ samba_value samba_leaky_relu(samba_value a, double negative_slope)
     return samba_trace_result(graph, E3(where, EN(gt, x, 0), x, EN(mul, x, negative_slope)), samba_value_dtype(a));
 }
 
-samba_value samba_prelu(samba_value a, samba_value weight)
+samba_value samba_functional_prelu(samba_value a, samba_value weight)
 {
     samba_graph *graph;
     samba_ref x;

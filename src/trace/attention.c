@@ -29,7 +29,7 @@ static bool check(samba_graph *graph, const samba_value values[3], const samba_a
                k.shape[t] != v.shape[t] || (h >= 0 && k.shape[h] != v.shape[h])) {
         samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
                             "expected q (..., H, Tq, D), k (..., H, Tk, D) and v (..., H, Tk, Dv) with equal leading dims, given %s, %s and "
-                            "%s; samba_expand repeats what should broadcast",
+                            "%s; expand repeats what should broadcast",
                             q_text, k_text, v_text);
     } else if (h >= 0 && k.shape[h] != q.shape[h] && (!o->enable_gqa || k.shape[h] == 0 || q.shape[h] % k.shape[h] != 0)) {
         samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,

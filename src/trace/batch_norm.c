@@ -147,6 +147,7 @@ samba_value samba_functional_instance_norm(samba_value input, samba_value runnin
         n.count *= n.x.shape[d];
     if (!need_several(&n, "channel of an image"))
         return samba_trace_none(n.graph);
+    SAMBA_SPEAKS(n.graph, "instance_norm");
     const samba_batch_norm_options *o = &n.options;
     samba_value zero = samba_constant(n.graph, 0, SAMBA_FLOAT64, 0, NULL), result = samba_trace_none(n.graph), mean, variance;
     if (o->trains.graph || !o->training)

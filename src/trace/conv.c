@@ -63,16 +63,39 @@ static samba_ref with_all_dims(samba_graph *graph, samba_ref ref, const samba_no
     return samba_emit_reshape(graph, ref, rank, shape);
 }
 
+/* Inputs of one dtype; messages call the only dim of space its length. */
+static bool one_dtype(samba_graph *graph, const layout *l, const samba_node *x, const samba_node *w)
+{
+    if (x->dtype == w->dtype)
+        return true;
+    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what, "expected an input and a weight of one dtype, given %s and %s; cast one of them",
+                        samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)w->dtype));
+    return false;
+}
+
+static samba_ref emit(samba_graph *graph, const layout *l, samba_op op, samba_ref a, samba_ref b, const samba_attrs *attrs)
+{
+    static const char *const of_rows[] = {"height", "length"};
+    graph->axes = l->spatial == 1 ? of_rows : NULL;
+    samba_ref result = samba_emit(graph, op, 2, (samba_ref[]){a, b}, attrs);
+    graph->axes = NULL;
+    return result;
+}
+
 /* Back to the dims of the input; and before that the bias, and one rounding. */
-static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, const samba_node *x, const samba_node *w, samba_value bias)
+static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, const samba_node *x, samba_value bias)
 {
     if (y == SAMBA_NONE)
         return samba_trace_none(graph);
     samba_node result = *samba_node_at(graph, y);
     if (bias.graph) {
         samba_node b = samba_trace_node(bias);
-        if (b.rank != 1 || b.shape[0] != result.shape[1])
-            return samba_trace_fail_shape(graph, l->what, "a bias (out_channels)", &b, w);
+        if (b.rank != 1 || b.shape[0] != result.shape[1]) {
+            char text[SAMBA_TYPE_TEXT];
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected a bias (%lld), a number for each channel of the result, given %s",
+                                (long long)result.shape[1], samba_trace_format(&b, text));
+            return samba_trace_none(graph);
+        }
         if (b.dtype != x->dtype) {
             samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
                                 samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)b.dtype));
@@ -135,12 +158,14 @@ static samba_value convolve(const layout *l, samba_value input, samba_value weig
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
     if ((x.rank != l->spatial + 1 && x.rank != l->spatial + 2) || w.rank != l->spatial + 2)
         return samba_trace_fail_shape(graph, l->what, plain_shapes[l->spatial - 1], &x, &w);
+    if (!one_dtype(graph, l, &x, &w))
+        return samba_trace_none(graph);
     samba_attrs attrs = attributes(l);
     samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial), kernel = with_all_dims(graph, weight.index, &w, l->spatial);
     if (l->same && !pad_same(graph, l, &w, &attrs, &batch))
         return samba_trace_none(graph);
     samba_op op = l->spatial == 3 ? SAMBA_OP_conv3d : SAMBA_OP_conv2d;
-    return finish(graph, l, samba_emit(graph, op, 2, (samba_ref[]){batch, kernel}, &attrs), &x, &w, bias);
+    return finish(graph, l, emit(graph, l, op, batch, kernel, &attrs), &x, bias);
 }
 
 /* One axis of the result: where the first kernel's first and the last kernel's last element lie, without the padding. */
@@ -177,6 +202,8 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
     int channels = x.rank - l->spatial - 1, first = l->spatial == 1 ? 1 : 0; /* the dim of channels; the first of space in attributes */
     if ((channels != 0 && channels != 1) || w.rank != l->spatial + 2 || x.shape[channels] != w.shape[0])
         return samba_trace_fail_shape(graph, l->what, transposed_shapes[l->spatial - 1], &x, &w);
+    if (!one_dtype(graph, l, &x, &w))
+        return samba_trace_none(graph);
     samba_attrs attrs = attributes(l);
     samba_dims *shape = &attrs.conv.shape;
     *shape = (samba_dims){.count = attrs.conv.stride.count + 2, .at = {channels == 1 ? x.shape[0] : 1, 0, 1}};
@@ -191,7 +218,7 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
         return fail_transposed(graph, l, &attrs, &x, &w);
     samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial), kernel = with_all_dims(graph, weight.index, &w, l->spatial);
     samba_op op = l->spatial == 3 ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad;
-    return finish(graph, l, samba_emit(graph, op, 2, (samba_ref[]){kernel, batch}, &attrs), &x, &w, bias);
+    return finish(graph, l, emit(graph, l, op, kernel, batch, &attrs), &x, bias);
 }
 
 /* ---- the public functions: one layout each ---- */

@@ -346,7 +346,10 @@ samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *
         if (!samba_trace_dim(graph, "tensordot", left.rank, dims_a[i], &of_a) || !samba_trace_dim(graph, "tensordot", right.rank, dims_b[i], &of_b))
             return samba_trace_none(graph);
         int64_t m = samba_value_size(a, of_a), n = samba_value_size(b, of_b);
-        if ((m != n && m != 1 && n != 1) || !wanted[left.at[of_a]] || right.at[of_b] < SAMBA_MAX_RANK)
+        if (!wanted[left.at[of_a]] || right.at[of_b] < SAMBA_MAX_RANK)
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot", "dim %d of the %s operand is in the list of its dims twice",
+                                                                wanted[left.at[of_a]] ? of_b : of_a, wanted[left.at[of_a]] ? "second" : "first"));
+        if (m != n && m != 1 && n != 1)
             return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "tensordot", "dims %d and %d, of sizes %lld and %lld, cannot be summed over together",
                                                                 dims_a[i], dims_b[i], (long long)m, (long long)n));
         right.at[of_b] = left.at[of_a];

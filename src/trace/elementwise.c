@@ -304,11 +304,19 @@ samba_value samba_bitwise_not(samba_value a)
 
 /* ---- choice ---- */
 
+static bool need_bool(const char *what, const char *argument, samba_value value)
+{
+    samba_dtype dtype = samba_value_dtype(value);
+    if (dtype != SAMBA_BOOL)
+        samba_graph_fail_at(value.graph, SAMBA_ERROR_DTYPE, what, "the %s must be bool, given %s; compare it with a number, or cast it", argument, samba_dtype_name(dtype));
+    return dtype == SAMBA_BOOL;
+}
+
 samba_value samba_where(samba_value condition, samba_value a, samba_value b)
 {
     samba_graph *graph;
     samba_dtype dtype;
-    if (!samba_trace_enter("where", 3, (samba_value[]){condition, a, b}, &graph) || !samba_trace_promote("where", 2, (samba_value[]){a, b}, &graph, &dtype))
+    if (!samba_trace_enter("where", 3, (samba_value[]){condition, a, b}, &graph) || !need_bool("where", "condition", condition) || !samba_trace_promote("where", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
     return samba_trace_value(graph, E3(where, condition.index, samba_trace_operand(a, dtype), samba_trace_operand(b, dtype)));
 }
@@ -325,6 +333,8 @@ samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "masked_fill", "expected a value of rank 0, given %s",
                                                             samba_trace_format(node, text)));
     }
+    if (!need_bool("masked_fill", "mask", mask))
+        return samba_trace_none(graph);
     return samba_trace_value(graph, E3(where, mask.index, samba_trace_operand(value, samba_value_dtype(a)), a.index));
 }
 

@@ -123,8 +123,10 @@ static samba_ref source_for(const char *what, const places *p, samba_ref source)
     bool fits = from.rank == index.rank;
     for (int d = 0; fits && d < from.rank; d++)
         fits = index.shape[d] <= from.shape[d];
+    char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
+    if (index.rank != p->rank)
+        return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of as many dims as the input, %d, given %s", p->rank, samba_trace_format(&index, index_text));
     if (!fits) {
-        char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
         return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected a source that reaches as far as the index along every dim, given an index %s and a source %s",
                                    samba_trace_format(&index, index_text), samba_trace_format(&from, source_text));
     }

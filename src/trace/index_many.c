@@ -226,6 +226,13 @@ samba_value samba_take(samba_value a, samba_value index)
     if (!samba_trace_enter("take", 2, (samba_value[]){a, index}, &graph))
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "take");
+    samba_node x = samba_trace_node(a), at = samba_trace_node(index);
+    int64_t elements = 0, places = 0;
+    if (samba_shape_numel(x.rank, x.shape, &elements) && samba_shape_numel(at.rank, at.shape, &places) && elements == 0 && places > 0) {
+        char text[SAMBA_TYPE_TEXT];
+        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "take", "there is nothing to take from: expected an input with elements, given %s", samba_trace_format(&x, text));
+        return samba_trace_none(graph);
+    }
     return samba_index(samba_flatten(a, 0, -1), 1, &index);
 }
 

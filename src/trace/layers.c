@@ -76,51 +76,63 @@ samba_value samba_bilinear(samba_value input1, samba_value input2, const char *n
     return result;
 }
 
-/* ---- convolution ---- */
+/* ---- slopes ---- */
 
-samba_value samba_conv2d(samba_value input, const char *name, int64_t out_channels, const int64_t kernel[2],
-                         const samba_conv2d_options *options)
+samba_value samba_prelu(samba_value input, const char *name, int64_t num_parameters, double init)
 {
-    static const samba_conv2d_options defaults;
-    const samba_conv2d_options *o = options ? options : &defaults;
     samba_graph *graph;
-    if (!samba_trace_enter_layer("conv2d", &input, name, true, &graph))
+    if (!samba_trace_enter_layer("prelu", &input, name, true, &graph))
         return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    int64_t groups = o->groups ? o->groups : 1, channels = x.rank >= 3 ? x.shape[x.rank - 3] : 0;
-    char type[SAMBA_TYPE_TEXT];
-    if ((x.rank != 3 && x.rank != 4) || !kernel || kernel[0] < 1 || kernel[1] < 1 || out_channels < 1 || groups < 1 ||
-        channels % groups != 0 || out_channels % groups != 0)
-        return samba_trace_value(
-            graph, samba_graph_fail_at(
-                       graph, SAMBA_ERROR_SHAPE, "conv2d",
-                       "expected an input (N, C, H, W) or (C, H, W), a kernel of two sizes of 1 or more, and groups "
-                       "that divide both channel counts; given %s, kernel (%lld, %lld), %lld output channels, %lld groups",
-                       samba_trace_format(&x, type), (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0),
-                       (long long)out_channels, (long long)groups));
-    samba_initializer initializer = uniform_within((double)(channels / groups) * (double)kernel[0] * (double)kernel[1]);
-    samba_value weight = samba_parameter(graph, "weight", x.dtype, 4,
-                                         (int64_t[]){out_channels, channels / groups, kernel[0], kernel[1]}, initializer);
-    samba_value bias = {0};
-    if (!o->no_bias)
-        bias = samba_parameter(graph, "bias", x.dtype, 1, &out_channels, initializer);
-    samba_value y = samba_functional_conv2d(input, weight, bias, options);
+    samba_value weight = samba_parameter(graph, "weight", samba_value_dtype(input), 1, &num_parameters, (samba_initializer){SAMBA_INIT_CONSTANT, init, 0});
+    samba_value y = samba_functional_prelu(input, weight);
     samba_scope_pop(graph);
     return y;
 }
 
+/* ---- layers in a row ---- */
+
+samba_value samba_sequential(samba_value input, const char *name, int count, const samba_layer *layers)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter_layer("sequential", &input, name, false, &graph))
+        return samba_trace_none(graph);
+    if (count < 0 || (count > 0 && !layers)) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d", count > 0 ? "NULL for " : "", count);
+        return samba_trace_none(graph);
+    }
+    samba_value x = input;
+    for (int i = 0; i < count; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        if (!layers[i].layer == !layers[i].function) {
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s", i, layers[i].layer ? "both" : "neither");
+            return samba_trace_none(graph);
+        }
+        x = layers[i].layer ? layers[i].layer(x, number, layers[i].options) : layers[i].function(x);
+    }
+    samba_scope_pop(graph);
+    return x;
+}
+
 /* ---- embedding, dropout ---- */
 
-samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim)
+samba_value samba_embedding_with(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim, const samba_embedding_options *options)
 {
     samba_graph *graph;
     if (!samba_trace_enter_layer("embedding", &index, name, false, &graph))
         return samba_trace_none(graph);
-    samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim},
-                                         (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    samba_value y = samba_functional_embedding(index, weight, NULL);
+    samba_initializer initializer = {SAMBA_INIT_NORMAL, 0, 1};
+    if (options && options->has_padding_idx && options->padding_idx >= -num_embeddings && options->padding_idx < num_embeddings)
+        initializer = (samba_initializer){SAMBA_INIT_NORMAL_BUT_ROW, (double)(options->padding_idx + (options->padding_idx < 0 ? num_embeddings : 0)), 1};
+    samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim}, initializer);
+    samba_value y = samba_functional_embedding(index, weight, options);
     samba_scope_pop(graph);
     return y;
+}
+
+samba_value samba_embedding(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim)
+{
+    return samba_embedding_with(index, name, num_embeddings, embedding_dim, NULL);
 }
 
 samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim, const samba_embedding_bag_options *options)

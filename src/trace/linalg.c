@@ -18,7 +18,7 @@ static bool enter_ranks(const char *what, samba_value a, int a_rank, samba_value
         return true;
     samba_node left = samba_trace_node(a), right = samba_trace_node(b);
     char given[SAMBA_TYPE_TEXT], other[SAMBA_TYPE_TEXT];
-    samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected values of %d and %d dims, given %s and %s", a_rank, b_rank,
+    samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected a value of %d dim%s and one of %d, given %s and %s", a_rank, a_rank == 1 ? "" : "s", b_rank,
                         samba_trace_format(&left, given), samba_trace_format(&right, other));
     return false;
 }
@@ -36,8 +36,8 @@ static bool enter_product(const char *what, samba_value a, int a_rank, samba_val
         samba_graph_fail_at(*graph, SAMBA_ERROR_DTYPE, what, "expected factors of one dtype, floats or integers, given %s and %s; cast one of them",
                             samba_dtype_name(left), samba_dtype_name(right));
     else
-        samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "the first has %lld columns and the second %lld rows; expected as many", (long long)columns,
-                            (long long)rows);
+        samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected as many %s as the second has %s, given %lld and %lld",
+                            a_rank == 1 ? "elements of the first" : "columns of the first", b_rank == 1 ? "elements" : "rows", (long long)columns, (long long)rows);
     return false;
 }
 
@@ -51,6 +51,13 @@ samba_value samba_matmul(samba_value a, samba_value b)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "matmul",
                                                             "both operands need at least one dim, given ranks %d and %d",
                                                             left.rank, right.rank));
+    int64_t columns_of_left = left.shape[left.rank - 1], rows_of_right = right.shape[right.rank == 1 ? 0 : right.rank - 2];
+    if ((left.rank == 1 || right.rank == 1) && columns_of_left != rows_of_right) { /* in the shapes that were given */
+        char a_text[SAMBA_TYPE_TEXT], b_text[SAMBA_TYPE_TEXT];
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "matmul", "expected (..., M, K) or (K), and (..., K, N) or (K), given %s and %s: K is %lld in the first and %lld in the second",
+                            samba_trace_format(&left, a_text), samba_trace_format(&right, b_text), (long long)columns_of_left, (long long)rows_of_right);
+        return samba_trace_none(graph);
+    }
     /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
     samba_ref rows = left.rank == 1 ? samba_emit_reshape(graph, a.index, 2, (int64_t[]){1, left.shape[0]}) : a.index;
     samba_ref columns = right.rank == 1 ? samba_emit_reshape(graph, b.index, 2, (int64_t[]){right.shape[0], 1}) : b.index;

@@ -48,19 +48,14 @@ bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_v
         return false;
     int rank = 0;
     int64_t shape[SAMBA_MAX_RANK];
-    samba_node first = samba_trace_node(values[0]);
-    for (int i = 0; i < count; i++) {
-        if (!values[i].graph)
-            continue;
-        samba_node node = samba_trace_node(values[i]);
-        char text[SAMBA_TYPE_TEXT], other[SAMBA_TYPE_TEXT];
-        if (!samba_shape_broadcast(rank, shape, node.rank, node.shape, &rank, shape)) {
-            samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, what, "expected values that broadcast together, given %s and %s",
-                                samba_trace_format(&first, text), samba_trace_format(&node, other));
-            return false;
-        }
+    bool fits = true;
+    for (int i = 0; i < count && fits; i++) {
+        samba_node node = values[i].graph ? samba_trace_node(values[i]) : (samba_node){0};
+        fits = !values[i].graph || samba_shape_broadcast(rank, shape, node.rank, node.shape, &rank, shape);
     }
-    return true;
+    if (!fits)
+        samba_losses_fail_all(loss, "values that broadcast together", count, values);
+    return fits;
 }
 
 samba_value samba_losses_leave(const samba_losses *loss, samba_value each, samba_reduction reduction)
@@ -89,12 +84,27 @@ static samba_value weighted(const samba_losses *loss, samba_value each, samba_va
     return samba_cast(samba_div(samba_sum(samba_mul(each, weight), 0, NULL, false), samba_sum(weight, 0, NULL, false)), loss->dtype);
 }
 
+samba_value samba_losses_fail_all(const samba_losses *loss, const char *expected, int count, const samba_value *values)
+{
+    char given[6 * SAMBA_TYPE_TEXT] = "", text[SAMBA_TYPE_TEXT];
+    size_t used = 0;
+    int left = 0;
+    for (int i = 0; i < count; i++)
+        left += values[i].graph != NULL;
+    for (int i = 0; i < count && used < sizeof given; i++) {
+        if (!values[i].graph)
+            continue;
+        samba_node node = samba_trace_node(values[i]);
+        const char *between = used == 0 ? "" : left == 1 ? " and " : ", ";
+        used += (size_t)snprintf(given + used, sizeof given - used, "%s%s", between, samba_trace_format(&node, text));
+        left--;
+    }
+    return samba_trace_value(loss->graph, samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s, given %s", expected, given));
+}
+
 samba_value samba_losses_fail_shapes(const samba_losses *loss, const char *expected, samba_value a, samba_value b)
 {
-    char a_text[SAMBA_TYPE_TEXT], b_text[SAMBA_TYPE_TEXT];
-    samba_node left = samba_trace_node(a), right = samba_trace_node(b);
-    return samba_trace_value(loss->graph, samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s; given %s and %s", expected,
-                                                              samba_trace_format(&left, a_text), samba_trace_format(&right, b_text)));
+    return samba_losses_fail_all(loss, expected, 2, (samba_value[]){a, b});
 }
 
 samba_value samba_losses_number(const samba_losses *loss, double number) { return samba_constant(loss->graph, number, loss->wide, 0, NULL); }

@@ -23,6 +23,8 @@ bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_v
 bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction);
 /* A loss of each element, reduced and rounded. */
 samba_value samba_losses_leave(const samba_losses *loss, samba_value each, samba_reduction reduction);
+/* "expected <expected>, given <type>, <type> and <type>", of those that were not left out. */
+samba_value samba_losses_fail_all(const samba_losses *loss, const char *expected, int count, const samba_value *values);
 samba_value samba_losses_fail_shapes(const samba_losses *loss, const char *expected, samba_value a, samba_value b);
 samba_value samba_losses_number(const samba_losses *loss, double number);
 /* x where it is above 0, else 0; as torch's clamp_min(0), with slope 1 at 0. */

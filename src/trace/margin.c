@@ -56,7 +56,7 @@ samba_value samba_cosine_embedding_loss(samba_value input1, samba_value input2, 
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(input1), y = samba_trace_node(input2), t = samba_trace_node(target);
     if (x.rank != t.rank + 1 || t.rank > 1 || !samba_shape_equal(x.rank, x.shape, y.rank, y.shape) || (t.rank == 1 && t.shape[0] != x.shape[0]))
-        return samba_losses_fail_shapes(&loss, "two inputs (N, D) and a target (N), or (D) and ()", input1, target);
+        return samba_losses_fail_all(&loss, "two inputs (N, D) and a target (N), or (D) and ()", 3, (samba_value[]){input1, input2, target});
     samba_value product = along(samba_mul(v[0], v[1])), squares[2];
     for (int i = 0; i < 2; i++)
         squares[i] = samba_add_scalar(along(samba_mul(v[i], v[i])), 1e-12);
@@ -75,7 +75,7 @@ samba_value samba_triplet_margin_loss(samba_value anchor, samba_value positive, 
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(anchor);
     if (x.rank == 0 || samba_value_rank(positive) != x.rank || samba_value_rank(negative) != x.rank)
-        return samba_losses_fail_shapes(&loss, "an anchor, a positive and a negative of one rank, 1 or more", anchor, negative);
+        return samba_losses_fail_all(&loss, "an anchor, a positive and a negative of one rank, 1 or more", 3, (samba_value[]){anchor, positive, negative});
     samba_value near = samba_pairwise_distance(v[0], v[1], o->p, o->eps, false), far = samba_pairwise_distance(v[0], v[2], o->p, o->eps, false);
     if (o->swap)
         far = samba_minimum(far, samba_pairwise_distance(v[1], v[2], o->p, o->eps, false));

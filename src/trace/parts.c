@@ -79,8 +79,8 @@ samba_value samba_select(samba_value a, int dim, int64_t index)
         return samba_trace_none(graph);
     int64_t size = samba_node_at(graph, a.index)->shape[at], place = index < 0 ? index + size : index;
     if (place < 0 || place >= size)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "select", "index %lld is out of range for dim %d of size %lld", (long long)index, at,
-                                                            (long long)size));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "select", "index %lld of dim %d, of size %lld: expected %lld to %lld", (long long)index, at,
+                                                            (long long)size, (long long)-size, (long long)size - 1));
     return samba_squeeze(samba_trace_value(graph, samba_trace_slice(graph, a.index, at, place, place + 1, 1)), 1, &at);
 }
 

@@ -43,7 +43,11 @@ static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_r
     attrs.pool2d.ceil_mode = l->ceil_mode;
     attrs.pool2d.count_include_pad = kind == AVERAGE && !l->no_count_include_pad && !l->adaptive;
     attrs.pool2d.divisor = divisor;
-    return samba_emit(graph, ops[kind], 1, &planes, &attrs);
+    static const char *const of_rows[] = {"height", "length"}, *const of_depths[] = {"depth", "plane"};
+    graph->axes = l->spatial == 1 ? of_rows : l->spatial == 3 && j < 0 ? of_depths : NULL;
+    samba_ref pooled = samba_emit(graph, ops[kind], 1, &planes, &attrs);
+    graph->axes = NULL;
+    return pooled;
 }
 
 /* Values that lie at `places` (planes, count) of (planes, ...), int64 both. */

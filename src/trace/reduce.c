@@ -110,6 +110,18 @@ samba_value samba_aminmax(samba_value a, int count, const int *dims, bool keepdi
     return samba_amin(a, count, dims, keepdim);
 }
 
+static samba_value of_all(const char *what, samba_op op, samba_value a)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter(what, 1, &a, &graph))
+        return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, what);
+    return reduce(op, a, 0, NULL, false);
+}
+
+samba_value samba_max_of_all(samba_value a) { return of_all("max", SAMBA_OP_amax, a); }
+samba_value samba_min_of_all(samba_value a) { return of_all("min", SAMBA_OP_amin, a); }
+
 samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;

@@ -22,38 +22,62 @@ static samba_resample_axis axis_of(const samba_interpolate_options *o, const lay
                                  .wide = dtype == SAMBA_FLOAT64, .scale = l->scale[i]};
 }
 
-static samba_value fail(samba_graph *graph, samba_status status, const char *why, const samba_node *x, const samba_interpolate_options *o)
+static const char *const mode_names[] = {"nearest", "nearest-exact", "linear", "bicubic", "area"};
+
+static bool fail(samba_graph *graph, const char *why, const samba_node *x)
 {
-    char text[SAMBA_TYPE_TEXT], sizes[SAMBA_SHAPE_TEXT];
-    samba_graph_fail_at(graph, status, "interpolate", "%s; given %s, mode %d, size %s and scale_factor (%g, %g, %g)", why, samba_trace_format(x, text), (int)o->mode,
-                        samba_shape_format(3, o->size, sizes, sizeof sizes), o->scale_factor[0], o->scale_factor[1], o->scale_factor[2]);
-    return samba_trace_none(graph);
+    char text[SAMBA_TYPE_TEXT];
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s, given an input %s", why, samba_trace_format(x, text));
+    return false;
 }
 
-/* What is wrong with the call, or NULL; the sizes. */
-static const char *lay_out(const samba_node *x, const samba_interpolate_options *o, layout *l)
+/* The size of the result along a dim of space. */
+static bool lay_out_dim(samba_graph *graph, const samba_node *x, const samba_interpolate_options *o, layout *l, int i)
+{
+    bool by_size = o->size[0] != 0;
+    double scaled = floor((double)x->shape[2 + i] * o->scale_factor[i]);
+    l->in[i] = x->shape[2 + i];
+    if (l->in[i] < 1)
+        return fail(graph, "there is nothing to interpolate: expected sizes of 1 or more in each dim of space", x);
+    if (by_size ? o->size[i] < 1 : !(scaled >= 1 && scaled <= INT32_MAX)) {
+        if (by_size)
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "size must be 1 or more for each dim of space, given %lld for dim %d", (long long)o->size[i], 2 + i);
+        else
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "scale_factor %g makes %g of dim %d, of size %lld: expected 1 to 2^31 - 1", o->scale_factor[i], scaled,
+                                2 + i, (long long)l->in[i]);
+        return false;
+    }
+    l->out[i] = by_size ? o->size[i] : (int64_t)scaled;
+    l->scale[i] = !by_size && !o->recompute_scale_factor ? o->scale_factor[i] : 0;
+    return true;
+}
+
+/* Checks the call; the sizes. */
+static bool lay_out(samba_graph *graph, const samba_node *x, const samba_interpolate_options *o, layout *l)
 {
     l->spatial = x->rank - 2;
     if (l->spatial < 1 || l->spatial > 3)
-        return "expected an input (N, C, L), (N, C, H, W) or (N, C, D, H, W)";
-    if (o->mode < SAMBA_RESAMPLE_NEAREST || o->mode > SAMBA_RESAMPLE_AREA)
-        return "expected a mode of samba_resample_mode";
-    if (o->mode == SAMBA_RESAMPLE_BICUBIC && l->spatial != 2)
-        return "bicubic is of (N, C, H, W)";
-    if (o->align_corners && o->mode != SAMBA_RESAMPLE_LINEAR && o->mode != SAMBA_RESAMPLE_BICUBIC)
-        return "align_corners is of linear and bicubic";
-    if (o->antialias && (l->spatial != 2 || (o->mode != SAMBA_RESAMPLE_LINEAR && o->mode != SAMBA_RESAMPLE_BICUBIC)))
-        return "antialias is of bilinear and bicubic, of (N, C, H, W)";
-    for (int i = 0; i < l->spatial; i++) {
-        bool by_size = o->size[0] != 0, by_scale = o->scale_factor[0] != 0;
-        double scaled = floor((double)x->shape[2 + i] * o->scale_factor[i]);
-        l->in[i] = x->shape[2 + i];
-        if (by_size == by_scale || (by_size && o->size[i] < 1) || (by_scale && !(scaled >= 1 && scaled <= INT32_MAX)) || l->in[i] < 1)
-            return "expected an input with elements and either sizes of 1 or more, or scale factors that leave 1 or more, for each dim of space";
-        l->out[i] = by_size ? o->size[i] : (int64_t)scaled;
-        l->scale[i] = by_scale && !o->recompute_scale_factor ? o->scale_factor[i] : 0;
+        return fail(graph, "expected (N, C, L), (N, C, H, W) or (N, C, D, H, W)", x);
+    if (o->mode < SAMBA_RESAMPLE_NEAREST || o->mode > SAMBA_RESAMPLE_AREA) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "expected a mode of samba_resample_mode, 0 to %d, given %d", SAMBA_RESAMPLE_AREA, (int)o->mode);
+        return false;
     }
-    return NULL;
+    if (o->mode == SAMBA_RESAMPLE_BICUBIC && l->spatial != 2)
+        return fail(graph, "mode bicubic is of (N, C, H, W)", x);
+    bool smooth = o->mode == SAMBA_RESAMPLE_LINEAR || o->mode == SAMBA_RESAMPLE_BICUBIC;
+    if ((o->align_corners || o->antialias) && !smooth) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s is of the modes bilinear and bicubic%s, given mode %s", o->antialias ? "antialias" : "align_corners",
+                            o->antialias ? "" : ", linear and trilinear", mode_names[o->mode]);
+        return false;
+    }
+    if (o->antialias && l->spatial != 2)
+        return fail(graph, "antialias is of (N, C, H, W)", x);
+    if ((o->size[0] != 0) == (o->scale_factor[0] != 0))
+        return fail(graph, o->size[0] ? "expected a size or a scale_factor and not both" : "expected a size or a scale_factor and there is neither", x);
+    for (int i = 0; i < l->spatial; i++)
+        if (!lay_out_dim(graph, x, o, l, i))
+            return false;
+    return true;
 }
 
 /* How often each element of a dim comes one after another, or 0. */
@@ -116,9 +140,9 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     }
     samba_node x = samba_trace_node(input);
     layout l = {0};
-    const char *wrong = lay_out(&x, options, &l);
-    if (wrong)
-        return fail(graph, SAMBA_ERROR_ARGUMENT, wrong, &x, options);
+    SAMBA_SPEAKS(graph, "interpolate");
+    if (!lay_out(graph, &x, options, &l))
+        return samba_trace_none(graph);
     if (options->mode == SAMBA_RESAMPLE_AREA)
         return l.spatial == 1   ? samba_adaptive_avg_pool1d(input, l.out[0])
                : l.spatial == 2 ? samba_adaptive_avg_pool2d(input, l.out)
@@ -127,8 +151,11 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     int64_t times[3] = {0}, n = x.shape[0] * x.shape[1], columns = 1;
     for (int i = 0; i < l.spatial; i++) {
         samba_resample_axis axis = axis_of(options, &l, i, (samba_dtype)x.dtype);
-        if (!samba_resample_possible(&axis))
-            return fail(graph, SAMBA_ERROR_ARGUMENT, "expected sizes below 2^31 and scale factors that are finite", &x, options);
+        if (!samba_resample_possible(&axis)) {
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "expected sizes below 2^31 and a finite scale_factor, given %lld of %lld in dim %d and %g", (long long)l.out[i],
+                                (long long)l.in[i], 2 + i, options->scale_factor[i]);
+            return samba_trace_none(graph);
+        }
         times[i] = repeats(&axis);
         whole = whole && times[i] > 0;
         columns *= i > 0 ? l.out[i] : 1;

@@ -125,6 +125,23 @@ samba_value samba_expand(samba_value a, int rank, const int64_t *shape)
     return samba_trace_value(graph, samba_emit_expand(graph, a.index, rank, sizes));
 }
 
+samba_value samba_copy_into(samba_value a, samba_value source)
+{
+    samba_graph *graph;
+    if (!samba_trace_enter("copy", 2, (samba_value[]){a, source}, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(a), from = samba_trace_node(source);
+    bool fits = from.rank <= x.rank;
+    for (int d = 1; fits && d <= from.rank; d++)
+        fits = from.shape[from.rank - d] == 1 || from.shape[from.rank - d] == x.shape[x.rank - d];
+    if (!fits) {
+        char text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "copy", "expected a source that broadcasts to the shape written to, %s, given %s",
+                                                            samba_shape_format(x.rank, x.shape, text, sizeof text), samba_trace_format(&from, source_text)));
+    }
+    return samba_trace_value(graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), (samba_dtype)x.dtype));
+}
+
 /* ---- dims of size 1 ---- */
 
 samba_value samba_unsqueeze(samba_value a, int dim)

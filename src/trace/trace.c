@@ -56,7 +56,7 @@ bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, in
 {
     int range = rank ? rank : 1;
     if (dim < -range || dim >= range) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "dim %d is out of range for a value of rank %d: expected %d to %d",
+        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, what, "dim %d is out of range for a value of rank %d: expected %d to %d",
                             dim, rank, -range, range - 1);
         return false;
     }
@@ -335,7 +335,7 @@ static samba_ref named_leaf(samba_graph *graph, samba_op op, uint32_t name, samb
 
 static bool check_initializer(samba_graph *graph, const char *what, samba_dtype dtype, bool floating, samba_initializer initializer)
 {
-    bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL;
+    bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL_BUT_ROW;
     if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
         return true;
     samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
@@ -351,6 +351,9 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
     if (!samba_trace_check_shape(graph, what, rank, shape) || !check_dtype(graph, what, dtype) ||
         !check_initializer(graph, what, dtype, op == SAMBA_OP_parameter, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
+    if (initializer.kind == SAMBA_INIT_NORMAL_BUT_ROW && (rank != 2 || !(initializer.a >= 0 && initializer.a < (double)shape[0])))
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g", rank,
+                                                            initializer.a));
     uint32_t index = samba_trace_scoped(graph, what, name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
@@ -466,10 +469,17 @@ int64_t samba_value_size(samba_value value, int dim)
     if (!node || value.graph->status != SAMBA_OK || !samba_trace_dim(value.graph, "size", node->rank, dim, &at))
         return 0;
     if (node->rank == 0) {
-        samba_graph_fail_at(value.graph, SAMBA_ERROR_ARGUMENT, "size", "a value of rank 0 has no dims");
+        samba_graph_fail_at(value.graph, SAMBA_ERROR_INDEX, "size", "a value of rank 0 has no dims");
         return 0;
     }
     return node->shape[at];
+}
+
+int samba_value_dim(samba_value value, const char *what, int dim)
+{
+    const samba_node *node = node_or_null(value);
+    int at;
+    return node && value.graph->status == SAMBA_OK && samba_trace_dim(value.graph, what ? what : "dim", node->rank, dim, &at) ? at : -1;
 }
 
 samba_dtype samba_value_dtype(samba_value value)

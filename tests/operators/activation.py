@@ -40,6 +40,15 @@ def _tanhshrink(x):
     return torch.where(x.abs() < 2, series / torch.cosh(small), x - torch.tanh(x))
 
 
+def _halved(make):
+    for x in shapes(make, least_rank=1):
+        for dim in range(-x.dim(), x.dim()):
+            if x.shape[dim] % 2 == 0:
+                yield Sample((x, dim))
+            elif dim == -1:
+                yield Sample((torch.cat([x, x], dim),))
+
+
 OPERATORS = [
     Operator("relu", F.relu, _with({}), dtypes=NUMBERS, exact=True),
     Operator("relu6", F.relu6, _with({}), dtypes=FLOATS + tuple(d for d in INTEGERS if d is not torch.uint8)),
@@ -50,6 +59,7 @@ OPERATORS = [
     Operator("celu", F.celu, _with({}, {"alpha": 2.0})),
     Operator("gelu", F.gelu, one(edge=False), ulp=100, note="float32's error is below 8 units of the argument"),
     Operator("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), one(edge=False), ulp=100, note="float32's error is below 8 units of the argument"),
+    Operator("glu", F.glu, _halved),
     Operator("silu", F.silu, _with({})),
     Operator("mish", F.mish, _with({})),
     Operator("softplus", F.softplus, _with({}, {"beta": 2.0}, {"beta": 0.5, "threshold": 1.0})),

@@ -72,8 +72,9 @@ def _said(code, words):
     except SambaError as error:
         return f"{type(error).__name__}: {error}"
     except TypeError as error:  # of the arguments, which torch looks at before it asks the library
-        named = re.match(r"\w+\(\)", str(error)) and "\n" not in str(error)
-        return f"TypeError, of torch: {error}" if named else f"TypeError, not of the library: {error}"
+        line = str(error).partition("\n")[0].removesuffix(", but expected one of:")  # what follows is the list of its overloads
+        named = re.match(r"\w+\(\)", line)
+        return f"TypeError, {'of torch' if named else 'not of the library'}: {line}"
     except Exception as error:  # torch's or Python's own words
         return f"{type(error).__name__}, not of the library: {error}"
     return "nothing is wrong with it"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling: windows of one size, and windows by the size of the result."""
 import itertools
+import math
 
 import torch
 import torch.nn.functional as F
@@ -95,6 +96,22 @@ def _adaptive(spatial, terms=1, maximum=False):
     return samples
 
 
+def _unpooled(spatial):
+    """What a pooling gave, and places of its own for each element."""
+
+    def samples(make):
+        for (n, c, *size), (kernel, stride, padding) in itertools.product(
+            [(2, 3, 4, 3, 2), (1, 1, 1, 1, 1), (1, 2, 5, 1, 3), (3, 2, 2, 6, 1), (2, 4, 3, 3, 3)], [(2, None, 0), (3, 2, 1), (2, 3, 0), (3, 3, 1), (4, 2, 0)]):  # fmt: skip
+            size, result = size[:spatial], [(s - 1) * (stride or kernel) - 2 * padding + kernel for s in size[:spatial]]
+            if min(result) < 1 or math.prod(result) < math.prod(size):
+                continue
+            places = [torch.randperm(math.prod(result), generator=make.generator)[: math.prod(size)] for _ in range(n * c)]
+            index = torch.stack(places).reshape(n, c, *size) if places else torch.zeros(n, c, *size, dtype=torch.int64)
+            yield Sample((make.tensor(n, c, *size), index, kernel), {"stride": stride, "padding": padding})
+
+    return samples
+
+
 FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
 OPERATORS = [
     Operator("max_pool1d", F.max_pool1d, _maximum(1), exact=True),
@@ -103,6 +120,7 @@ OPERATORS = [
     Operator("avg_pool2d", F.avg_pool2d, _windows(2, 16, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=(*FLOATS, torch.int64)),
     Operator("avg_pool3d", F.avg_pool3d, _windows(3, 64, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=FULL),
     *(Operator(f"lp_pool{d}d", getattr(F, f"lp_pool{d}d"), _lp(d), dtypes=FULL if d == 3 else FLOATS) for d in (1, 2, 3)),
+    *(Operator(f"max_unpool{d}d", getattr(F, f"max_unpool{d}d"), _unpooled(d), exact=True) for d in (1, 2, 3)),
     *(Operator(f"adaptive_avg_pool{d}d", getattr(F, f"adaptive_avg_pool{d}d"), _adaptive(d, 9**d)) for d in (1, 2, 3)),
     *(Operator(f"adaptive_max_pool{d}d", getattr(F, f"adaptive_max_pool{d}d"), _adaptive(d, maximum=True)) for d in (1, 2, 3)),
 ]

@@ -60,6 +60,34 @@ def _channels(make):
     yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
 
 
+def _grids(mode, spatial=2):
+    """Places in and beyond the image, far enough for several reflections."""
+
+    def samples(make):
+        for (n, c, size, out), padding, corners in itertools.product(
+            [(1, 1, (1, 1, 1), (1, 1, 1)), (2, 3, (5, 4, 3), (3, 6, 2)), (1, 2, (1, 7, 2), (4, 3, 1)), (3, 1, (6, 6, 4), (0, 3, 2)), (2, 0, (3, 3, 3), (2, 2, 2))],
+            ("zeros", "border", "reflection"), (False, True)):  # fmt: skip
+            input, grid = make.tensor(n, c, *size[:spatial]), make.tensor(n, *out[:spatial], spatial, low=-2.7, high=2.7)
+            if mode == "bicubic" and not (input.numel() and grid.numel()):  # what a place may be off by is asked of the greatest element
+                continue
+            alike = mode == "bicubic" and (padding != "zeros" or min(size[:spatial]) == 1)  # neighbours are one pixel: a gradient of 0 with rounding around it
+            yield Sample((input, grid), {"mode": mode, "padding_mode": padding, "align_corners": corners}, terms=64, gradient=not alike)
+        for layout in Maker.LAYOUTS[1:]:
+            grid = make.tensor(2, *[4] * spatial, spatial, low=-1.2, high=1.2, layout=layout)
+            yield Sample((make.tensor(2, 3, *[6] * spatial, layout=layout), grid), {"mode": mode, "align_corners": False}, terms=64)
+
+    return samples
+
+
+def _affine(make):
+    for (n, *size), corners in itertools.product([(1, 1, 1, 1), (2, 3, 5, 4), (3, 1, 1, 7), (1, 2, 6, 1), (4, 1, 33, 17)], (False, True)):
+        yield Sample((make.tensor(n, 2, 3), (n, *size)), {"align_corners": corners}, terms=8)
+    for (n, *size), corners in itertools.product([(1, 1, 1, 1, 1), (2, 3, 5, 4, 3), (1, 1, 2, 1, 9), (3, 2, 4, 4, 4)], (False, True)):
+        yield Sample((make.tensor(n, 3, 4), (n, *size)), {"align_corners": corners}, terms=8)
+    for layout in Maker.LAYOUTS[1:]:
+        yield Sample((make.tensor(2, 2, 3, layout=layout), (2, 1, 3, 5)), {"align_corners": False}, terms=8)
+
+
 CUBIC = {"ulp": 256.0, "place": 64.0}  # places up to 13, four taps of slope 1.5 at most; where weights cancel, the rounding of a place counts: eps of it, times the slope of the weights
 CORNERS = ({}, {"align_corners": True})
 FULL = tuple(dtype for dtype in FLOATS if dtype.itemsize >= 4)
@@ -74,6 +102,11 @@ OPERATORS = [
     Operator("interpolate_antialias_bilinear", F.interpolate, _smooth("bilinear", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL),
     Operator("interpolate_antialias_bicubic", F.interpolate, _smooth("bicubic", 2, ({"antialias": True}, {"antialias": True, "align_corners": True})), dtypes=FULL, **CUBIC),
     Operator("interpolate_area", F.interpolate, _smooth("area", 2)),
+    Operator("grid_sample_bilinear", F.grid_sample, _grids("bilinear"), dtypes=FULL),
+    Operator("grid_sample_nearest", F.grid_sample, _grids("nearest"), dtypes=FULL),
+    Operator("grid_sample_bicubic", F.grid_sample, _grids("bicubic"), dtypes=FULL, **CUBIC),
+    Operator("grid_sample_trilinear", F.grid_sample, _grids("bilinear", 3), dtypes=FULL),
+    Operator("affine_grid", F.affine_grid, _affine, dtypes=FULL),
     Operator("pixel_shuffle", F.pixel_shuffle, _shuffle, dtypes=ALL, exact=True),
     Operator("pixel_unshuffle", F.pixel_unshuffle, _unshuffle, dtypes=ALL, exact=True),
     Operator("channel_shuffle", torch.channel_shuffle, _channels, dtypes=ALL, exact=True),

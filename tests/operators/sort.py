@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorting and scans: along each dim, with ties, NaN, infinities and both zeros, of no elements and of more than are sorted one by one."""
+import itertools
 import math
 
 import torch
 
-from table import ALL, FLOATS, NUMBERS, Operator, Sample, shapes
+from table import ALL, FLOATS, NUMBERS, Maker, Operator, Sample, shapes
 
 SPECIAL = [0.0, -0.0, math.nan, math.inf, -math.inf, 1.0, -1.0, math.nan, 0.0, 1e-42]
 
@@ -111,6 +112,25 @@ def _zeros(make):
         yield Sample((x, 0), terms=7)
 
 
+def _found(make):
+    """Values below, above, between and equal to those of a sequence."""
+    for k, (count, shape) in enumerate(itertools.product((0, 1, 2, 7, 64, 100), ((), (5,), (0,), (3, 4), (2, 3, 5)))):
+        line = make.tensor(count, low=0, high=9).sort().values
+        if count:
+            line[: count // 3] = line[0]  # equal ones
+        yield Sample((line, make.tensor(*shape, low=-1 if make.dtype is not torch.uint8 else 0, high=10)), {"right": k % 2 == 0})
+    for layout in Maker.LAYOUTS:
+        yield Sample((make.tensor(3, 2, 9, low=0, high=9).sort().values, make.tensor(3, 2, 4, low=0, high=9, layout=layout)), {"side": "left", "out_int32": True})
+    if make.floating():
+        yield Sample((make.tensor(9).sort().values, torch.tensor(SPECIAL, dtype=torch.float64).to(make.dtype)))
+
+
+def _buckets(make):
+    for sample in _found(make):
+        if sample.args[0].dim() == 1:
+            yield Sample((sample.args[1], sample.args[0]), {"right": sample.kwargs.get("right", False)})
+
+
 def _pair(function):
     def call(*args, **kwargs):
         return tuple(function(*args, **kwargs))
@@ -126,6 +146,9 @@ OPERATORS = [
     Operator("kthvalue", _pair(torch.kthvalue), _kth, dtypes=NUMBERS, exact=True),
     Operator("median", _pair(torch.median), _medians, dtypes=NUMBERS, exact=True),
     Operator("median_of_all", torch.median, _ties, dtypes=NUMBERS),
+    Operator("nanmedian", _pair(torch.nanmedian), _medians, dtypes=NUMBERS, exact=True),
+    Operator("searchsorted", torch.searchsorted, _found, dtypes=NUMBERS, gradient=False, exact=True),
+    Operator("bucketize", torch.bucketize, _buckets, dtypes=NUMBERS, gradient=False, exact=True),
     Operator("cumsum", torch.cumsum, _sums, dtypes=ALL),
     Operator("cumprod", torch.cumprod, _zeros, dtypes=ALL),
     Operator("logcumsumexp", torch.logcumsumexp, _runs(), dtypes=FLOATS),

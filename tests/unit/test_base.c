@@ -35,6 +35,7 @@ static void test_messages(void **state)
     samba_context_free(NULL);
     assert_string_equal(samba_status_name(SAMBA_OK), "ok");
     assert_string_equal(samba_status_name(SAMBA_ERROR_INTERNAL), "internal");
+    assert_string_equal(samba_status_name(SAMBA_ERROR_INDEX), "index");
     assert_string_equal(samba_status_name((samba_status)99), "?");
     assert_string_equal(samba_version(), "0.1.0");
 }

@@ -173,11 +173,11 @@ static void conv(samba_graph *g, const conv_options *o)
     samba_output(g, "y", y);
     lose(g, samba_mul(y, y));
 }
-static void conv_plain(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false}}); }
-static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false}}); }
-static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false}}); }
-static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false}}); }
-static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false}}); }
+static void conv_plain(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}}); }
+static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}}); }
+static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false, SAMBA_PAD_CONSTANT}}); }
+static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}}); }
+static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}}); }
 static void conv_transposed(samba_graph *g, const void *o)
 {
     (void)o;

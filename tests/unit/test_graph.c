@@ -151,7 +151,7 @@ static void wide_concat(void **state)
     samba_ref all = samba_emit(g, SAMBA_OP_concat, SAMBA_MAX_ARITY, inputs, &attrs);
     assert_int_equal(g->nodes[all].shape[0], 2 * SAMBA_MAX_ARITY);
     assert_int_equal(samba_emit(g, SAMBA_OP_concat, SAMBA_MAX_ARITY + 1, inputs, &attrs), SAMBA_NONE);
-    expect_failure(g, SAMBA_ERROR_ARGUMENT, "concat: expected 1 inputs or more");
+    expect_failure(g, SAMBA_ERROR_ARGUMENT, "concat: expected 1 input or more");
 }
 
 /* ---- errors ---- */

@@ -335,7 +335,7 @@ static void what_is_refused(void **state)
          3,
          {m23, v3, m23},
          SAMBA_ERROR_SHAPE,
-         "the bias must have the shape of the last 1 dims, (3), given (2, 3)"},
+         "the bias must have the shape of the input's normalized dims, (3), given (2, 3)"},
         {layer_norm, norm(2, 0), 3, {m23, v3, m23}, SAMBA_ERROR_SHAPE, "the weight"},
         {layer_norm, norm(2, 0), 3, {m23, single, m23}, SAMBA_ERROR_DTYPE, "float32"},
         {SAMBA_OP_dropout, none(), 3, {m23, v3, zero}, SAMBA_ERROR_SHAPE, "given shape (3)"},

@@ -278,6 +278,7 @@ static void large_tensor(samba_plan *p) { p->tensors[0].shape[0]++; }
 static void foreign_buffer(samba_plan *p) { p->tensors[0].buffer = p->buffer_count; }
 static void wrong_init(samba_plan *p) { p->tensors[1].init = SAMBA_INIT_NORMAL; }
 static void turned_init(samba_plan *p) { p->tensors[3].init_a = 2; }
+static void lost_row(samba_plan *p) { p->tensors[3].init = SAMBA_INIT_NORMAL_BUT_ROW, p->tensors[3].init_a = 1e9; }
 static void nan_init(samba_plan *p) { p->tensors[4].init_a = (double)NAN; }
 static void loss_input(samba_plan *p) { p->tensors[0].is_loss = 1; }
 static void float_range(samba_plan *p) { p->tensors[0].has_range = 1; }
@@ -383,6 +384,7 @@ static const struct {
                      {foreign_buffer, "do not fit buffer"},
                      {wrong_init, "initializer 3"},
                      {turned_init, "initializer 2 (2, 1)"},
+                     {lost_row, "initializer 4 (1e+09"},
                      {nan_init, "initializer 1"},
                      {loss_input, "its loss"},
                      {float_range, "range of indices"},

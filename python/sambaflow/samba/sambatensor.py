@@ -383,9 +383,13 @@ def _refuse_traced(tensor, what):
 
 
 def _as_index(index):
-    """Index tensors of floats, as torch.Tensor([0, 2]) makes them, count as integers."""
+    """Index tensors of floats, as torch.Tensor([0, 2]) makes them, count as integers; those that only a run knows are a mistake."""
+
+    def known(x):
+        return isinstance(x, torch.Tensor) and x.dtype.is_floating_point and not (_state.tracer is not None and _state.tracer.is_symbolic((x,), {}))
+
     words = index if isinstance(index, tuple) else (index,)
-    words = tuple(x.long() if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x for x in words)
+    words = tuple(x.long() if known(x) else x for x in words)
     return words if isinstance(index, tuple) else words[0]
 
 

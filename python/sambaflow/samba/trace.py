@@ -305,7 +305,9 @@ class Tracer:
             raise
         except (TypeError, IndexError, ValueError) as error:
             refused = ArgumentIndexError if isinstance(error, IndexError) else ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
-            raise refused(f"{getattr(func, '__name__', str(func)).partition('.')[0]}: {error}{self.where()}") from error
+            name = getattr(func, "__name__", str(func)).partition(".")[0]
+            name = name if name.startswith("__") else name.removeprefix("_")
+            raise refused(f"{name}: {error}{self.where()}") from error
 
 
 INSTEAD = {}  # what asks for values -> what to do instead
@@ -424,6 +426,11 @@ def _apply_function(cls, *args, **kwargs):
     return _apply_torch(cls, *args, **kwargs)
 
 
+def _float(x):
+    """float() as torch's batch norm calls it for momentum=None, on the number of batches: while a model is traced that is a value."""
+    return x.double() if _state.tracer is not None and _state.tracer.is_symbolic((x,), {}) else float(x)
+
+
 @contextlib.contextmanager
 def at_work(tracer):
     """Makes this the tracer for what runs inside."""
@@ -440,6 +447,7 @@ def at_work(tracer):
     after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
     _state.tracer = tracer
     compiling, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True  # models then leave out shortcuts that ask for values
+    torch.nn.modules.batchnorm.float = _float
     validate, torch.distributions.Distribution._validate_args = torch.distributions.Distribution._validate_args, False  # it looks at values
     apply, torch.autograd.Function.apply = torch.autograd.Function.__dict__["apply"], classmethod(_apply_function)
     try:
@@ -450,6 +458,7 @@ def at_work(tracer):
         _state.tracer = None
         torch.compiler._is_compiling_flag = compiling
         torch.autograd.Function.apply = apply
+        del torch.nn.modules.batchnorm.float
         torch.distributions.Distribution._validate_args = validate
         before.remove()
         after.remove()

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
-from sambaflow.samba.rules.common import cast, in_place, number, rank, wrapped_dim
+from sambaflow.samba.rules.common import cast, in_place, number
 from sambaflow.samba.rules.nn import softmax_dim
 from sambaflow.samba.trace import rule
 
@@ -60,16 +60,14 @@ def gelu(t, input, approximate="none"):
 
 @rule(F.prelu, torch.prelu, T.prelu)
 def prelu(t, input, weight):
-    return t.wrap(lib.samba_prelu(t.value(input), t.value(weight)))
+    return t.wrap(lib.samba_functional_prelu(t.value(input), t.value(weight)))
 
 
 @rule(F.glu)
 def glu(t, input, dim=-1):
-    dim = wrapped_dim(dim, rank(input))
-    value, gate = input.chunk(2, dim)
-    return value * torch.sigmoid(gate)
+    return t.wrap(lib.samba_glu(t.value(input), dim))
 
 
 @rule(F.softmin)
 def softmin(t, input, dim=None, _stacklevel=3, dtype=None):
-    return t.wrap(lib.samba_softmin(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
+    return t.wrap(lib.samba_softmin(t.value(cast(t, input, dtype)), softmax_dim(t, dim)))

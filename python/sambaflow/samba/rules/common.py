@@ -18,11 +18,11 @@ def rank(x):
     return x.dim()
 
 
-def wrapped_dim(dim, count):
-    """A dim as 0 .. count-1."""
-    if not -max(count, 1) <= dim < max(count, 1):
-        raise IndexError(f"dim {dim} of a tensor with {count} dims: expected {-max(count, 1)} to {max(count, 1) - 1}")
-    return dim % max(count, 1)
+def wrapped_dim(t, what, input, dim):
+    """A dim of a tensor as 0 .. rank-1."""
+    at = lib.samba_value_dim(t.value(input), what.encode(), dim)
+    t.check()
+    return at
 
 
 def dims_of(dim):

@@ -103,7 +103,7 @@ def setitem(t, input, index, update):
     target, indices = _view(t, input, _words(t, input, index))
     update = _update(t, update, input)
     if all(x is None for x in indices):
-        in_place(t, target, expand(t, _narrowed(t, update, target.shape), *target.shape), True)
+        in_place(t, target, t.wrap(lib.samba_copy_into(t.value(target), t.value(_narrowed(t, update, target.shape)))), True)
         return
     shape = _taken(t, target.detach(), indices).shape
     in_place(t, target, _written(t, target, indices, _narrowed(t, update, shape), False), True)
@@ -122,6 +122,12 @@ def index_put(t, input, indices, values, accumulate=False):
 @rule(T.index_put_, aten.index_put_)
 def index_put_(t, input, indices, values, accumulate=False):
     return in_place(t, input, index_put(t, input, indices, values, accumulate), True)
+
+
+@rule(torch.masked_scatter, T.masked_scatter, T.masked_scatter_, aten.masked_scatter)
+def masked_scatter(t, input, mask, source):
+    unsupported(t, "masked_scatter: which element of the source goes where depends on how many before it the mask lets through; use torch.where with a source of the "
+                   "input's shape")  # fmt: skip
 
 
 @rule(torch.take, T.take, aten.take)
@@ -205,7 +211,8 @@ def index_copy(t, input, dim, index, source):
 @rule(torch.index_fill, T.index_fill, aten.index_fill)
 def index_fill(t, input, dim, index, value):
     if isinstance(value, torch.Tensor):
-        wide = expand(t, cast(t, value, input.dtype), *input.shape[: wrapped_dim(dim, rank(input))], index.numel(), *input.shape[wrapped_dim(dim, rank(input)) + 1 :])
+        dim = wrapped_dim(t, "index_fill", input, dim)
+        wide = expand(t, cast(t, value, input.dtype), *input.shape[:dim], index.numel(), *input.shape[dim + 1 :])
         return index_copy(t, input, dim, index, wide)
     return t.wrap(lib.samba_index_fill(t.value(input), dim, t.value(index), float(value)))
 

@@ -10,14 +10,15 @@ from sambaflow.samba.trace import rule
 _REDUCTIONS = {"mean": lib.SAMBA_MEAN, "sum": lib.SAMBA_SUM, "none": lib.SAMBA_NO_REDUCTION}
 
 
-def _chosen(t, what, size_average=None, reduce=None, reduction="mean", batch=False):
+def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
     """The reduction, also by the old pair of arguments."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     if batch and reduction == "batchmean":
         return lib.SAMBA_BATCH_MEAN
     if reduction not in _REDUCTIONS:
-        unsupported(t, f"{what}: reduction={reduction!r}: expected 'mean', 'sum' or 'none'")
+        words = [*_REDUCTIONS, *(["batchmean"] if batch else [])]
+        raise ValueError(f"reduction must be one of {', '.join(words)}, given {reduction!r}")
     return _REDUCTIONS[reduction]
 
 
@@ -26,22 +27,22 @@ def _chosen(t, what, size_average=None, reduce=None, reduction="mean", batch=Fal
 
 @rule(F.mse_loss)
 def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    return t.wrap(lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(t, "mse_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.l1_loss)
 def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    return t.wrap(lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(t, "l1_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.smooth_l1_loss)
 def smooth_l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    return t.wrap(lib.samba_smooth_l1_loss(t.value(input), t.value(target), beta, _chosen(t, "smooth_l1_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_smooth_l1_loss(t.value(input), t.value(target), beta, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.huber_loss)
 def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
-    return t.wrap(lib.samba_huber_loss(t.value(input), t.value(target), delta, optional(t, weight), _chosen(t, "huber_loss", reduction=reduction)))
+    return t.wrap(lib.samba_huber_loss(t.value(input), t.value(target), delta, optional(t, weight), _chosen(reduction=reduction)))
 
 
 # ---- likelihoods ----
@@ -49,30 +50,30 @@ def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
 
 @rule(F.kl_div)
 def kl_div(t, input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    return t.wrap(lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(t, "kl_div", size_average, reduce, reduction, batch=True)))
+    return t.wrap(lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(size_average, reduce, reduction, batch=True)))
 
 
 @rule(F.binary_cross_entropy)
 def binary_cross_entropy(t, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_binary_cross_entropy(t.value(input), t.value(target), optional(t, weight), _chosen(t, "binary_cross_entropy", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_binary_cross_entropy(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.binary_cross_entropy_with_logits)
 def binary_cross_entropy_with_logits(t, input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
     weights = optional(t, weight), optional(t, pos_weight)
-    return t.wrap(lib.samba_binary_cross_entropy_with_logits(t.value(input), t.value(target), *weights, _chosen(t, "binary_cross_entropy_with_logits", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_binary_cross_entropy_with_logits(t.value(input), t.value(target), *weights, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.poisson_nll_loss)
 def poisson_nll_loss(t, input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
-    options = ffi.new("samba_poisson_nll_options *", [not log_input, full, eps, _chosen(t, "poisson_nll_loss", size_average, reduce, reduction)])
+    options = ffi.new("samba_poisson_nll_options *", [not log_input, full, eps, _chosen(size_average, reduce, reduction)])
     return t.wrap(lib.samba_poisson_nll_loss(t.value(input), t.value(target), options))
 
 
 @rule(F.gaussian_nll_loss)
 def gaussian_nll_loss(t, input, target, var, full=False, eps=1e-6, reduction="mean"):
     var = t.value(var) if isinstance(var, torch.Tensor) else lib.samba_constant(t.graph, var, lib.samba_value_dtype(t.value(input)), 0, ffi.NULL)
-    options = ffi.new("samba_gaussian_nll_options *", [full, eps, _chosen(t, "gaussian_nll_loss", reduction=reduction)])
+    options = ffi.new("samba_gaussian_nll_options *", [full, eps, _chosen(reduction=reduction)])
     return t.wrap(lib.samba_gaussian_nll_loss(t.value(input), t.value(target), var, options))
 
 
@@ -85,30 +86,30 @@ def _class_options(t, weight, ignore_index, reduction, label_smoothing=0.0):
 
 @rule(F.cross_entropy)
 def cross_entropy(t, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
-    options = _class_options(t, weight, ignore_index, _chosen(t, "cross_entropy", size_average, reduce, reduction), label_smoothing)
+    options = _class_options(t, weight, ignore_index, _chosen(size_average, reduce, reduction), label_smoothing)
     return t.wrap(lib.samba_cross_entropy_with(t.value(input), t.value(target), options))
 
 
 @rule(F.nll_loss)
 def nll_loss(t, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-    options = _class_options(t, weight, ignore_index, _chosen(t, "nll_loss", size_average, reduce, reduction))
+    options = _class_options(t, weight, ignore_index, _chosen(size_average, reduce, reduction))
     return t.wrap(lib.samba_nll_loss(t.value(input), t.value(target), options))
 
 
 @rule(F.multi_margin_loss)
 def multi_margin_loss(t, input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-    options = ffi.new("samba_multi_margin_options *", [p, margin, optional(t, weight), _chosen(t, "multi_margin_loss", size_average, reduce, reduction)])
+    options = ffi.new("samba_multi_margin_options *", [p, margin, optional(t, weight), _chosen(size_average, reduce, reduction)])
     return t.wrap(lib.samba_multi_margin_loss(t.value(input), t.value(target), options))
 
 
 @rule(F.multilabel_margin_loss)
 def multilabel_margin_loss(t, input, target, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_multilabel_margin_loss(t.value(input), t.value(target), _chosen(t, "multilabel_margin_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_multilabel_margin_loss(t.value(input), t.value(target), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.multilabel_soft_margin_loss)
 def multilabel_soft_margin_loss(t, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_multilabel_soft_margin_loss(t.value(input), t.value(target), optional(t, weight), _chosen(t, "multilabel_soft_margin_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_multilabel_soft_margin_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.ctc_loss)
@@ -122,25 +123,25 @@ def ctc_loss(t, *_, **__):
 
 @rule(F.soft_margin_loss)
 def soft_margin_loss(t, input, target, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_soft_margin_loss(t.value(input), t.value(target), _chosen(t, "soft_margin_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_soft_margin_loss(t.value(input), t.value(target), _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.hinge_embedding_loss)
 def hinge_embedding_loss(t, input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_hinge_embedding_loss(t.value(input), t.value(target), margin, _chosen(t, "hinge_embedding_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_hinge_embedding_loss(t.value(input), t.value(target), margin, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.margin_ranking_loss)
 def margin_ranking_loss(t, input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_margin_ranking_loss(t.value(input1), t.value(input2), t.value(target), margin, _chosen(t, "margin_ranking_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_margin_ranking_loss(t.value(input1), t.value(input2), t.value(target), margin, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.cosine_embedding_loss)
 def cosine_embedding_loss(t, input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_cosine_embedding_loss(t.value(input1), t.value(input2), t.value(target), margin, _chosen(t, "cosine_embedding_loss", size_average, reduce, reduction)))
+    return t.wrap(lib.samba_cosine_embedding_loss(t.value(input1), t.value(input2), t.value(target), margin, _chosen(size_average, reduce, reduction)))
 
 
 @rule(F.triplet_margin_loss)
 def triplet_margin_loss(t, anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
-    options = ffi.new("samba_triplet_margin_options *", [margin, p, eps, swap, _chosen(t, "triplet_margin_loss", size_average, reduce, reduction)])
+    options = ffi.new("samba_triplet_margin_options *", [margin, p, eps, swap, _chosen(size_average, reduce, reduction)])
     return t.wrap(lib.samba_triplet_margin_loss(t.value(anchor), t.value(positive), t.value(negative), options))

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import binary, cast, in_place, optional, rank, unsupported, wrapped_dim
+from sambaflow.samba.rules.common import binary, cast, in_place, optional, unsupported
 from sambaflow.samba.rules.indexing import embedding
 from sambaflow.samba.trace import rule
 
@@ -37,18 +37,18 @@ _dropout(lib.samba_feature_alpha_dropout, F.feature_alpha_dropout, torch.feature
 
 @rule(F.softmax, torch.softmax, T.softmax)
 def softmax(t, input, dim=None, _stacklevel=3, dtype=None):
-    return t.wrap(lib.samba_softmax(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
+    return t.wrap(lib.samba_softmax(t.value(cast(t, input, dtype)), softmax_dim(t, dim)))
 
 
 @rule(F.log_softmax, torch.log_softmax, T.log_softmax)
 def log_softmax(t, input, dim=None, _stacklevel=3, dtype=None):
-    return t.wrap(lib.samba_log_softmax(t.value(cast(t, input, dtype)), softmax_dim(t, input, dim)))
+    return t.wrap(lib.samba_log_softmax(t.value(cast(t, input, dtype)), softmax_dim(t, dim)))
 
 
-def softmax_dim(t, input, dim):
+def softmax_dim(t, dim):
     if dim is None:
         unsupported(t, "softmax without a dim: say which")
-    return wrapped_dim(dim, rank(input))
+    return dim
 
 
 @rule(F.scaled_dot_product_attention)

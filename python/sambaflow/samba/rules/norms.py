@@ -31,7 +31,11 @@ def group_norm(t, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_ena
 def _by_channels(t, call, input, running_mean, running_var, weight, bias, training, momentum, eps):
     """Whether a module trains is known while it is traced; its running statistics are written as torch writes them."""
     options = ffi.new("samba_batch_norm_options *")
-    options.training, options.momentum, options.eps = training, momentum, eps
+    options.training, options.eps = training, eps
+    if isinstance(momentum, torch.Tensor):  # of a cumulative average, which counts its batches
+        options.average_factor = t.value(momentum)
+    else:
+        options.momentum = momentum
     running = [x for x in (running_mean, running_var) if x is not None and training]
     moved = [ffi.new("samba_value *") for _ in running]  # each keeps what its [0] is
     if len(moved) == 2:

@@ -124,3 +124,22 @@ def _power_average(spatial, function):
 _power_average(1, F.lp_pool1d)
 _power_average(2, F.lp_pool2d)
 _power_average(3, F.lp_pool3d)
+
+
+# ---- back to where the greatest elements lay ----
+
+
+def _unpooling(spatial, *functions):
+    def each(x):
+        return [x] * spatial if isinstance(x, int) else list(x)
+
+    @rule(*functions)
+    def traced(t, input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        kernel = each(kernel_size)
+        strides = kernel if stride is None else each(stride)
+        sizes = F._unpool_output_size(input, kernel, strides, each(padding), output_size)
+        return t.wrap(lib.samba_max_unpool(t.value(input), t.value(indices), spatial, list(sizes)))
+
+
+for _spatial in (1, 2, 3):
+    _unpooling(_spatial, getattr(F, f"max_unpool{_spatial}d"))

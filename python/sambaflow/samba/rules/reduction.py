@@ -23,8 +23,8 @@ _reduction(lib.samba_nanmean, torch.nanmean, T.nanmean)
 _reduction(lib.samba_nansum, torch.nansum, T.nansum, aten.nansum)
 _reduction(lib.samba_prod, torch.prod, T.prod, aten.prod)
 _reduction(lib.samba_logsumexp, torch.logsumexp, T.logsumexp, aten.logsumexp)
-_amax = _reduction(lib.samba_amax, torch.amax, T.amax, aten.amax)
-_amin = _reduction(lib.samba_amin, torch.amin, T.amin, aten.amin)
+_reduction(lib.samba_amax, torch.amax, T.amax, aten.amax)
+_reduction(lib.samba_amin, torch.amin, T.amin, aten.amin)
 
 
 @rule(torch.sum, T.sum, aten.sum)
@@ -84,11 +84,11 @@ def _extremum(over_all, of_two, along, kind, *functions):
             dim, keepdim = args[0], args[1] if len(args) > 1 else keepdim
         if other is not None:
             return of_two(input, other)
-        return over_all(t, input) if dim is None else two(t, kind, along, t.value(input), dim, keepdim)
+        return t.wrap(over_all(t.value(input))) if dim is None else two(t, kind, along, t.value(input), dim, keepdim)
 
 
-_extremum(_amax, torch.maximum, lib.samba_max, torch.return_types.max, torch.max, T.max)
-_extremum(_amin, torch.minimum, lib.samba_min, torch.return_types.min, torch.min, T.min)
+_extremum(lib.samba_max_of_all, torch.maximum, lib.samba_max, torch.return_types.max, torch.max, T.max)
+_extremum(lib.samba_min_of_all, torch.minimum, lib.samba_min, torch.return_types.min, torch.min, T.min)
 
 
 @rule(torch.aminmax, T.aminmax, aten.aminmax)

@@ -55,14 +55,14 @@ def permute(t, input, *dims, **named):
     dims = sizes_of(dims or tuple(named.values()))
     if len(dims) != rank(input):
         raise TypeError(f"{len(dims)} dims for a tensor with {rank(input)}: expected each once")
-    dims = [wrapped_dim(d, rank(input)) for d in dims]
-    back = [dims.index(d) for d in range(len(dims))] if len(set(dims)) == len(dims) else dims
+    back = [0] * len(dims)
+    for i, dim in enumerate(dims):
+        back[dim % len(dims)] = i  # what is wrong with them C says
     return view(t, input, lambda value: lib.samba_permute(value, dims), lambda _, value: lib.samba_permute(value, back), lambda x: x.permute(dims))
 
 
 @rule(torch.transpose, T.transpose, torch.swapaxes, T.swapaxes, aten.transpose)
 def transpose(t, input, dim0, dim1):
-    dim0, dim1 = (wrapped_dim(d, rank(input)) for d in (dim0, dim1))
     return view(t, input, lambda value: lib.samba_transpose(value, dim0, dim1), lambda _, value: lib.samba_transpose(value, dim0, dim1),
                 lambda x: x.transpose(dim0, dim1))  # fmt: skip
 
@@ -103,9 +103,8 @@ def unsqueeze(t, input, dim):
 
 @rule(torch.squeeze, T.squeeze, aten.squeeze)
 def squeeze(t, input, dim=None):
-    _, dims = dims_of(dim)
-    dims = {wrapped_dim(d, rank(input)) for d in dims} if dim is not None else set(range(rank(input)))
-    return reshape(t, input, [size for d, size in enumerate(input.shape) if d not in dims or size != 1])
+    count, dims = dims_of(dim)
+    return _reshaped(t, input, _shape(t, lib.samba_squeeze(t.value(input), count, ffi.NULL if dim is None else dims)))
 
 
 def slice_(t, input, dim=0, start=None, end=None, step=1):
@@ -146,18 +145,16 @@ def _sliced_into(t, base, value, dim, begin, stop, step):
 
 @rule(torch.select, T.select, aten.select)
 def select(t, input, dim, index):
-    dim = wrapped_dim(dim, rank(input))
-    size = input.shape[dim]
-    if not -size <= index < size:
-        raise IndexError(f"index {index} of dim {dim} with size {size}: expected {-size} to {size - 1}" if size else f"index {index} of dim {dim} with size 0")
-    index %= size
+    _shape(t, lib.samba_select(t.value(input), dim, index))
+    dim %= rank(input)
+    index %= input.shape[dim]
     return squeeze(t, slice_(t, input, dim, index, index + 1), dim)
 
 
 @rule(torch.narrow, T.narrow)
 def narrow(t, input, dim, start, length):
     _shape(t, lib.samba_narrow(t.value(input), dim, start, length))
-    dim = wrapped_dim(dim, rank(input))
+    dim %= rank(input)
     start += input.shape[dim] if start < 0 else 0
     return slice_(t, input, dim, start, start + length)
 
@@ -205,7 +202,7 @@ def meshgrid(t, *tensors, indexing="ij"):
 
 @rule(torch.split, T.split)
 def split(t, tensor, split_size_or_sections, dim=0):
-    dim = wrapped_dim(dim, rank(tensor))
+    dim = wrapped_dim(t, "split", tensor, dim)
     size, sections = tensor.shape[dim], split_size_or_sections
     if isinstance(sections, int):
         if sections < 0 or (sections == 0 and size):
@@ -219,7 +216,7 @@ def split(t, tensor, split_size_or_sections, dim=0):
 
 @rule(torch.chunk, T.chunk)
 def chunk(t, input, chunks, dim=0):
-    dim = wrapped_dim(dim, rank(input))
+    dim = wrapped_dim(t, "chunk", input, dim)
     if chunks < 1:
         raise ValueError(f"chunks must be 1 or more, given {chunks}")
     size = input.shape[dim]
@@ -237,7 +234,7 @@ def tensor_split(t, input, indices_or_sections=None, dim=0, *, indices=None, sec
         at = at.tolist()
     if rank(input) == 0:
         raise IndexError("expected a tensor of 1 dim or more, given one of rank 0")
-    dim = wrapped_dim(dim, rank(input))
+    dim = wrapped_dim(t, "tensor_split", input, dim)
     if isinstance(at, int):
         if at < 1:
             raise ValueError(f"sections must be 1 or more, given {at}")
@@ -251,7 +248,7 @@ def tensor_split(t, input, indices_or_sections=None, dim=0, *, indices=None, sec
 def unbind(t, input, dim=0):
     if rank(input) == 0:
         raise IndexError("expected a tensor of 1 dim or more, given one of rank 0")
-    dim = wrapped_dim(dim, rank(input))
+    dim = wrapped_dim(t, "unbind", input, dim)
     return tuple(select(t, input, dim, i) for i in range(input.shape[dim]))
 
 
@@ -306,7 +303,7 @@ for _mode in ("reflection", "replication"):
 
 @rule(T.copy_, aten.copy_)
 def copy_(t, input, source, non_blocking=False):
-    return in_place(t, input, expand(t, cast(t, source, input.dtype), *input.shape), True)
+    return in_place(t, input, t.wrap(lib.samba_copy_into(t.value(input), t.value(source))), True)
 
 
 @rule(T.fill_, T.zero_)
@@ -357,7 +354,7 @@ def flip(t, input, *dims):
 @rule(torch.fliplr, T.fliplr)
 def fliplr(t, input):
     if rank(input) < 2:
-        raise ValueError(f"expected a tensor of 2 dims or more, given {tuple(input.shape)}")
+        raise ValueError(f"expected a tensor of 2 dims or more, given one of rank {rank(input)}")
     return flip(t, input, 1)
 
 
@@ -409,7 +406,9 @@ def diag_embed(t, input, offset=0, dim1=-2, dim2=-1):
 @rule(torch.diagonal, T.diagonal, aten.diagonal)
 def diagonal(t, input, offset=0, dim1=0, dim2=1):
     """A view: every (columns + 1)-th element of the matrices read as lines."""
-    dim1, dim2, n = wrapped_dim(dim1, rank(input)), wrapped_dim(dim2, rank(input)), rank(input)
+    _shape(t, lib.samba_diagonal(t.value(input), offset, dim1, dim2))
+    n = rank(input)
+    dim1, dim2 = dim1 % n, dim2 % n
     rows, columns = input.shape[dim1], input.shape[dim2]
 
     def put(base, value):

@@ -2,7 +2,7 @@
 """Along one dim: sorting, what is chosen by it, running sums. The library's order is always stable."""
 import torch
 
-from sambaflow._core import lib
+from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import cast
 from sambaflow.samba.rules.reduction import two
 from sambaflow.samba.trace import rule
@@ -41,6 +41,30 @@ def median(t, input, dim=None, keepdim=False):
     if dim is None:
         return t.wrap(lib.samba_median_of_all(t.value(input)))
     return two(t, torch.return_types.median, lib.samba_median, t.value(input), dim, keepdim)
+
+
+@rule(torch.nanmedian, T.nanmedian, aten.nanmedian)
+def nanmedian(t, input, dim=None, keepdim=False):
+    if dim is None:
+        return t.wrap(lib.samba_nanmedian(lib.samba_reshape(t.value(input), 1, [-1]), 0, False, ffi.new("samba_value *")))
+    return two(t, torch.return_types.nanmedian, lib.samba_nanmedian, t.value(input), dim, keepdim)
+
+
+@rule(torch.searchsorted, aten.searchsorted)
+def searchsorted(t, sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ValueError(f"side must be 'left' or 'right', as `right` says, given {side!r} and right={right}")
+    sequence = t.value(sorted_sequence)
+    if sorter is not None:
+        sequence = lib.samba_gather(sequence, -1, t.value(sorter))
+    values = t.value(input if isinstance(input, torch.Tensor) else torch.tensor(input, dtype=sorted_sequence.dtype))
+    found = t.wrap(lib.samba_searchsorted(sequence, values, right or side == "right"))
+    return cast(t, found, torch.int32 if out_int32 else torch.int64)
+
+
+@rule(torch.bucketize, aten.bucketize)
+def bucketize(t, input, boundaries, *, out_int32=False, right=False):
+    return searchsorted(t, boundaries, input, out_int32=out_int32, right=right)
 
 
 def _running(call, *functions):

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is found by order or by place: searchsorted, nanmedian, max_unpool. */
+#include "trace/index.h"
+
+#include <sambaflow/elementwise.h>
+#include <sambaflow/index.h>
+#include <sambaflow/pool.h>
+#include <sambaflow/reduce.h>
+#include <sambaflow/shape.h>
+#include <sambaflow/sort.h>
+
+/* Binary search without branches: how many come before grows by powers of two, the greatest first, while what it would step over comes before.
+ * A value that is NaN comes after all, as torch has it. */
+samba_value samba_searchsorted(samba_value sorted, samba_value values, bool right)
+{
+    static const char what[] = "searchsorted";
+    samba_graph *graph;
+    if (!samba_trace_enter(what, 2, (samba_value[]){sorted, values}, &graph))
+        return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, what);
+    samba_node s = samba_trace_node(sorted), v = samba_trace_node(values);
+    char s_text[SAMBA_TYPE_TEXT], v_text[SAMBA_TYPE_TEXT];
+    bool fits = s.rank == 1 || (s.rank > 1 && s.rank == v.rank);
+    for (int d = 0; fits && d < s.rank - 1; d++)
+        fits = s.shape[d] == v.shape[d];
+    if (!fits || s.dtype != v.dtype || s.dtype == SAMBA_BOOL) {
+        samba_trace_format(&s, s_text), samba_trace_format(&v, v_text);
+        if (fits)
+            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected numbers of one dtype, given a sequence %s and values %s; cast one of them", s_text, v_text);
+        else
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected a sequence (N), or (..., N) with the dims of the values but the last, given a sequence %s and values %s", s_text, v_text);
+        return samba_trace_none(graph);
+    }
+    int64_t n = s.shape[s.rank - 1], step = 1, numel = 1;
+    if (!samba_shape_numel(v.rank, v.shape, &numel))
+        return samba_trace_none(graph);
+    int last = s.rank - 1;
+    samba_value x = s.rank == 1 ? samba_reshape(values, 1, &numel) : values, end = samba_constant(graph, (double)n, SAMBA_INT64, 0, NULL);
+    samba_node wide = samba_trace_node(x);
+    samba_value count = samba_constant(graph, 0, SAMBA_INT64, wide.rank, wide.shape), one = samba_constant(graph, 1, SAMBA_INT64, 0, NULL);
+    while (2 * step <= n)
+        step *= 2;
+    for (; n > 0 && step > 0; step /= 2) {
+        samba_value next = samba_add(count, samba_constant(graph, (double)step, SAMBA_INT64, 0, NULL));
+        samba_value there = samba_gather(sorted, last, samba_sub(samba_minimum(next, end), one));
+        samba_value before = samba_logical_not(right ? samba_gt(there, x) : samba_ge(there, x));
+        count = samba_where(samba_logical_and(before, samba_le(next, end)), next, count);
+    }
+    return samba_reshape(count, v.rank, v.shape);
+}
+
+samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)
+{
+    static const char what[] = "nanmedian";
+    samba_graph *graph;
+    int at;
+    *indices = (samba_value){0};
+    if (!samba_trace_enter(what, 1, &a, &graph) || !samba_trace_dim(graph, what, samba_value_rank(a), dim, &at))
+        return *indices = samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, what);
+    samba_node x = samba_trace_node(a);
+    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype) || x.rank == 0 || x.shape[at] == 0)
+        return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
+    samba_value places, sorted = samba_sort(a, at, false, &places), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
+    samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
+    samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)), samba_constant(graph, 2, SAMBA_INT64, 0, NULL)), zero);
+    *indices = samba_gather(places, at, middle);
+    samba_value value = samba_gather(sorted, at, middle);
+    if (!keepdim) {
+        *indices = samba_squeeze(*indices, 1, &at);
+        value = samba_squeeze(value, 1, &at);
+    }
+    return value;
+}
+
+samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, const int64_t *output_size)
+{
+    static const char *const names[] = {"max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d"};
+    const char *what = names[spatial >= 1 && spatial <= 3 ? spatial : 0];
+    samba_graph *graph;
+    if (!samba_trace_enter(what, 2, (samba_value[]){a, indices}, &graph))
+        return samba_trace_none(graph);
+    SAMBA_SPEAKS(graph, what);
+    samba_node x = samba_trace_node(a), i = samba_trace_node(indices);
+    char x_text[SAMBA_TYPE_TEXT], i_text[SAMBA_TYPE_TEXT];
+    int before = x.rank - spatial;
+    bool fits = spatial >= 1 && spatial <= 3 && (before == 1 || before == 2) && output_size && i.dtype == SAMBA_INT64 && samba_shape_equal(x.rank, x.shape, i.rank, i.shape);
+    int64_t planes = 1, places = 1, elements = 1, shape[SAMBA_MAX_RANK];
+    for (int d = 0; fits && d < x.rank; d++) {
+        shape[d] = d < before ? x.shape[d] : output_size[d - before];
+        fits = shape[d] >= 0 && samba_mul_checked(d < before ? planes : places, shape[d], d < before ? &planes : &places);
+        elements *= d < before ? 1 : x.shape[d];
+    }
+    if (!fits) {
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C, ...) or (C, ...) with %d dims of space, int64 indices of its shape and sizes of 0 or more, given %s and %s",
+                            spatial, samba_trace_format(&x, x_text), samba_trace_format(&i, i_text));
+        return samba_trace_none(graph);
+    }
+    samba_value flat = samba_reshape(a, 2, (int64_t[]){planes, elements}), to = samba_reshape(indices, 2, (int64_t[]){planes, elements});
+    samba_value empty = samba_constant(graph, 0, (samba_dtype)x.dtype, 2, (int64_t[]){planes, places});
+    return samba_reshape(samba_scatter(empty, 1, to, flat), x.rank, shape);
+}
