@@ -12,7 +12,8 @@ declare -A allowed=(
     [runtime]="base tensor kernels pef data" [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
     [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff kernels pef"
     [function]="base tensor graph ops autodiff kernels pef runtime compiler"
-    [app]="base tensor graph ops autodiff kernels pef data runtime compiler" [cli]="base tensor graph kernels pef data runtime app"
+    [report]="base tensor kernels pef runtime" [app]="base tensor graph ops autodiff kernels pef data runtime compiler report"
+    [cli]="base tensor graph kernels pef data runtime app report"
 )
 for folder in "${!allowed[@]}"; do
     while IFS=: read -r file included; do

@@ -40,6 +40,11 @@ typedef enum samba_precision { /* numbers are part of the file format */
                        are float32; parameters, gradients and optimizers stay as traced (samba_graphamp_push leaves parts out) */
 } samba_precision;
 
+typedef enum samba_mapping { /* how the graph is placed on the device; numbers are part of the file format */
+    SAMBA_MAPPING_SECTION = 0, /* each phase is cut into sections that fit the fast memory one by one */
+    SAMBA_MAPPING_SPATIAL = 1  /* forward and backward are one section, which fits as a whole */
+} samba_mapping;
+
 typedef struct samba_compile_options {
     size_t struct_size;
     const char *name; /* of the graph; NULL: "graph" */
@@ -63,6 +68,10 @@ typedef struct samba_compile_options {
     int64_t memory_budget; /* > 0: bytes that parameters, gradients, state, inputs, outputs and activations may take together; the backward
                               computes again what does not fit, with the same results. ARGUMENT, naming the least, when nothing helps.
                               Kernels' scratch, which depends on CPU and threads, comes on top (samba_session_memory) */
+    samba_mapping mapping;
+    int64_t fast_memory; /* > 0: bytes of fast memory that a section may use, all memory that its stages touch counted once; 0: as much as there is. Sections end
+                            between modules where they can, and never inside a samba_op_fusion_push. What is computed does not depend on it, bit by bit.
+                            ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit */
     bool verify; /* run the verifier after every pass (tests do) */
 } samba_compile_options;
 SAMBA_API samba_compile_options samba_compile_defaults(void);

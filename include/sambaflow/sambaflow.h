@@ -16,6 +16,7 @@
 #include <sambaflow/layers.h>
 #include <sambaflow/multigraph.h>
 #include <sambaflow/profile.h>
+#include <sambaflow/report.h>
 #include <sambaflow/schedule.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>

@@ -108,6 +108,9 @@ typedef struct samba_section_info {
     int64_t flops, bytes;
     const char *redone_by; /* a section type that computes the same again: runs of both leave this section out; NULL: none */
     int graph;             /* whose it is */
+    const char *name;      /* the modules it computes, where a type has several sections */
+    int64_t fast_memory;   /* bytes of memory that its stages touch */
+    int forward_stages;    /* > 0: of FWD and BCKWD (mapping spatial; its type is "FWD+BCKWD"), the first so many stages FWD's. Runs of either type alone run its part */
 } samba_section_info;
 SAMBA_API int samba_session_section_count(const samba_session *session);
 /* Length of the schedule, of the first graph where there are several: call ids are 0 to one less. */
@@ -146,6 +149,8 @@ SAMBA_API int samba_session_graph_count(const samba_session *session);
 SAMBA_API samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info);
 /* Does the graph have the tensor of that name? */
 SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, const char *tensor);
+/* How a graph was mapped: "section" or "spatial"; NULL where there is no such graph. */
+SAMBA_API const char *samba_session_mapping(const samba_session *session, int graph);
 /* Name of the graph that was traced, the first of several. Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_name(const samba_session *session);
 /* Text of the graph that was traced, the first of several, as the PEF carries it (docs/graph.md). Lives as long as the session. */

@@ -349,7 +349,7 @@ class Session:
 
     @property
     def sections(self):
-        """The type of each section; its place is its id."""
+        """The type of each section; its place is its id. One of forward and backward together, mapping 'spatial', is "FWD+BCKWD"."""
         info, found = ffi.new("samba_section_info *"), []
         for i in range(lib.samba_session_section_count(self.c)):
             self.context.check(lib.samba_session_section_info(self.c, i, info))
@@ -359,7 +359,12 @@ class Session:
     @property
     def section_types(self):
         """Types of the sections, in the order of the PEF, each once."""
-        return list(dict.fromkeys(self.sections))
+        return list(dict.fromkeys(word for types in self.sections for word in types.split("+")))
+
+    @property
+    def mapping(self):
+        """How the PEF, its first graph where it has several, was mapped: 'section' or 'spatial'."""
+        return text(lib.samba_session_mapping(self.c, 0))
 
     @property
     def call_count(self):
@@ -528,6 +533,20 @@ class Session:
         pointer = _pointer(tensor, "get: the tensor")
         with self._mine():
             self.context.check(lib.samba_session_get(self.c, pointer))
+
+    def report(self):
+        """The sambaflow.report.Report of this session: a page to save or, in a notebook, to see. The first one of a process measures the machine, which
+        takes a second."""
+        from sambaflow.report import Report, machine_struct  # which imports this module
+
+        made = ffi.new("char **")
+        with self._mine():
+            roofs = machine_struct(lib.samba_session_threads(self.c))
+            self.context.check(lib.samba_session_page(self.c, roofs, encoded(self.pef), made))
+        try:
+            return Report(text(made[0]), self.pef)
+        finally:
+            lib.samba_text_free(self.context.c, made[0])
 
     def save(self, path, with_state=True):
         """Parameters, buffers and, `with_state`, optimizer state as safetensors; atomic."""

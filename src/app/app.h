@@ -112,6 +112,8 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
     int accumulation;
     int64_t memory_budget; /* bytes; 0: none */
+    samba_mapping mapping;
+    int64_t fast_memory; /* bytes; 0: as much as there is */
     int64_t chunk_bytes; /* 0: the compiler's */
     const char *pef, *pef_name, *output_folder;
     samba_optimizer optimizer; /* defaults filled in */

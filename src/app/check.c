@@ -106,6 +106,8 @@ samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, i
     if (plan->graph_count > 1)
         return samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has %d graphs and this program's PEFs have one: `sambaflow run` runs it", a->pef,
                           plan->graph_count);
+    if (a->mapping == SAMBA_MAPPING_SPATIAL && plan->graphs[0].mapping != SAMBA_MAPPING_SPATIAL)
+        return samba_fail(run->context, SAMBA_ERROR_STATE, "'%s' was compiled with mapping 'section': leave out --mapping spatial, or compile with it", a->pef);
     for (int i = 0; i < plan->tensor_count && !first; i++)
         if (plan->tensors[i].kind == SAMBA_KIND_INPUT)
             first = &plan->tensors[i];

@@ -62,6 +62,8 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     options->dump_user = (void *)a;
     options->verify = a->verify;
     options->memory_budget = a->memory_budget;
+    options->mapping = a->mapping;
+    options->fast_memory = a->fast_memory;
     return SAMBA_OK;
 }
 

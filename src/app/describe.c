@@ -3,6 +3,8 @@
  * What a PEF holds, for people and for programs: memory, sections with their stages, tensors and hyperparameters. Reads the plan only. */
 #include "app/app.h"
 
+#include <string.h>
+
 static const struct {
     const char *name, *label;
     size_t field;
@@ -50,19 +52,20 @@ samba_status samba_describe_sections(samba_context *context, const samba_plan *p
 {
     samba_table table;
     const bool several = plan->graph_count > 1;
-    samba_table_init(&table, context, "rlrrrl");
-    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\t%s", stages ? "stage" : several ? "graph" : "");
+    samba_table_init(&table, context, "rlrrrrl");
+    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\tfast memory\t%s", stages ? "modules or stage" : several ? "graph: modules" : "modules");
     for (int i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
-        char flops[SAMBA_CELL], bytes[SAMBA_CELL];
-        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s", section->id, word(samba_section_type_names, 6, section->phase),
-                        section->redone_by > 0 ? " alone" : "", section->stage_count,
+        char flops[SAMBA_CELL], bytes[SAMBA_CELL], fast[SAMBA_CELL];
+        const char *type = samba_section_type(section), *modules = section->redone_by > 0 || strcmp(type, section->name) == 0 ? "" : section->name;
+        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s%s%s", section->id, type, section->redone_by > 0 ? " alone" : "", section->stage_count,
                         samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes),
-                        several ? plan->graphs[samba_plan_graph_of(plan, i)].name : "");
+                        samba_text_bytes(fast, (double)section->fast_memory), several ? plan->graphs[samba_plan_graph_of(plan, i)].name : "",
+                        several && modules[0] ? ": " : "", modules);
         for (int k = 0; stages && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
             char sources[SAMBA_SOURCES_TEXT];
-            samba_table_row(&table, "\t\t%d\t%s\t%s\t%s: %s%s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
+            samba_table_row(&table, "\t\t%d\t%s\t%s\t\t%s: %s%s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
                             samba_text_bytes(bytes, (double)stage->bytes), word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind),
                             stage->name ? stage->name : "", samba_plan_sources(plan, stage, sources));
         }
@@ -81,7 +84,7 @@ samba_status samba_describe_operators(samba_context *context, const samba_plan *
             for (int32_t k = 0; k < plan->stages[s].operator_count; k++) {
                 const samba_stage_operator *o = &plan->stages[s].operators[k];
                 const samba_plan_place *place = &plan->places[o->place];
-                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, word(samba_section_type_names, 6, section->phase), s,
+                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, samba_section_type(section), s,
                                 plan->words[o->op], plan->words[o->type], plan->words[place->module], plan->words[place->source],
                                 plan->words[place->fusion]);
             }
@@ -130,8 +133,9 @@ static json_t *operators_json(const samba_plan *plan, const samba_stage *stage)
 
 static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, samba_detail detail)
 {
-    json_t *object = json_pack("{s:i, s:s, s:i, s:I, s:I}", "id", section->id, "type", word(samba_section_type_names, 6, section->phase),
-                               "stage_count", section->stage_count, "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes);
+    json_t *object = json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:s}", "id", section->id, "type", samba_section_type(section), "stage_count", section->stage_count,
+                               "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes, "fast_memory", (json_int_t)section->fast_memory, "name",
+                               section->name);
     if (section->redone_by > 0)
         json_object_set_new(object, "redone_by", json_string(word(samba_section_type_names, 6, section->redone_by)));
     if (detail == SAMBA_DETAIL_SECTIONS)
@@ -201,8 +205,8 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
         json_array_append_new(argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
     for (int i = 0; i < first->call_count; i++)
         json_array_append_new(calls, json_integer(plan->calls[i]));
-    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", first->inference,
-                     "precision", samba_precision_names[first->precision], "grad_accumulation_steps", first->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", first->inference,
+                     "precision", samba_precision_names[first->precision], "mapping", samba_mapping_names[first->mapping], "grad_accumulation_steps", first->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
                      "memory_bytes", memory, "sections", sections, "tensors", tensors,
                      "hyperparameters", argins, "schedule", calls, "graphs", graphs);
 }

@@ -3,6 +3,7 @@
  * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every step
  * is a real one and changes weights as training does. Times are allocated before the first run. */
 #include "app/app.h"
+#include <sambaflow/profile.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,17 +66,34 @@ static samba_status set_inputs(samba_session *session, const samba_measure_optio
 
 static int runs_of(const samba_measure_options *options) { return options->runs > 1 && !options->inference ? options->runs : 1; }
 
+/* Leaves of a section that is FWD and BCKWD in one the work of FWD. */
+static samba_status count_forward(const samba_session *session, samba_section_info *section)
+{
+    int left = section->forward_stages;
+    section->flops = section->bytes = 0;
+    for (int i = 0; i < samba_session_stage_count(session) && left > 0; i++) {
+        samba_stage_info stage;
+        SAMBA_TRY(samba_session_stage_info(session, i, &stage));
+        if (stage.section != section->id)
+            continue;
+        section->flops += stage.flops;
+        section->bytes += stage.bytes;
+        left--;
+    }
+    return SAMBA_OK;
+}
+
 /* FWD and BCKWD in every run of a step, the others once. */
 static samba_status count_work(const samba_session *session, const samba_measure_options *options, samba_performance *performance)
 {
     for (int i = 0; i < samba_session_section_count(session); i++) {
         samba_section_info section;
         SAMBA_TRY(samba_session_section_info(session, i, &section));
-        if (options->inference && strcmp(section.type, forward[0]) != 0)
+        if (options->inference && section.forward_stages > 0)
+            SAMBA_TRY(count_forward(session, &section));
+        else if (options->inference ? strcmp(section.type, forward[0]) != 0 : section.redone_by != NULL)
             continue;
-        if (!options->inference && section.redone_by)
-            continue;
-        bool each = strcmp(section.type, "FWD") == 0 || strcmp(section.type, "BCKWD") == 0;
+        bool each = strncmp(section.type, "FWD", 3) == 0 || strcmp(section.type, "BCKWD") == 0;
         performance->flops += section.flops * (each ? runs_of(options) : 1);
         performance->bytes += section.bytes * (each ? runs_of(options) : 1);
     }

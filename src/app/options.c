@@ -11,7 +11,7 @@ enum { /* keys of options without a letter */
     KEY_INFERENCE = 256, KEY_PRECISION, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
     KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
     KEY_AMSGRAD, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
-    KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES,
+    KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES, KEY_FAST_MEMORY,
     KEY_CHECKPOINT_DIR, KEY_CHECKPOINT_EVERY, KEY_KEEP, KEY_SHARD_SIZE, KEY_RESUME,
     KEY_OWN = 512 /* and up: the application's */
 };
@@ -34,7 +34,8 @@ static const option_row rows[] = {
     {{"pef", 'p', "FILE", 0, "The PEF to run; for compile: the file to write", 1}, C | R | P | S},
     {{"pef-name", KEY_PEF_NAME, "NAME", 0, "Name of the PEF that compile writes (the application's)", 1}, C},
     {{"output-folder", KEY_OUTPUT_FOLDER, "FOLDER", 0, "Where compile makes the folder NAME with NAME.pef and NAME.pef.log (out)", 1}, C},
-    {{"mapping", KEY_MAPPING, "section|spatial", 0, "How the graph is placed (section)", 1}, ALL},
+    {{"mapping", KEY_MAPPING, "section|spatial", 0, "How the graph is placed: in sections that fit the fast memory one by one, or forward and backward as one (section)", 1}, ALL},
+    {{"fast-memory", KEY_FAST_MEMORY, "BYTES", 0, "Memory that a section may use (as much as there is)", 1}, C | T},
     {{"data-parallel", KEY_DATA_PARALLEL, 0, 0, "Train several replicas", 1}, ALL},
     {{"reduce-on-rdu", KEY_REDUCE_ON_RDU, 0, 0, "Average gradients of replicas on the device", 1}, ALL},
     {{"memory-budget", KEY_MEMORY_BUDGET, "BYTES", 0, "Memory the model may take: what does not fit is computed again in the backward", 1}, C | T},
@@ -230,7 +231,7 @@ static void parse_pass(samba_app_arguments *a, const char *text, struct argp_sta
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    static const char *const mappings[] = {"section", "spatial"}, *const optimizers[] = {"sgd", "adamw", "adam"}, *const schedules[] = {"constant", "linear", "cosine"};
+    static const char *const optimizers[] = {"sgd", "adamw", "adam"}, *const schedules[] = {"constant", "linear", "cosine"};
     parse *p = state->input;
     samba_app_arguments *a = p->arguments;
     if (key >= KEY_OWN && key < KEY_OWN + a->app->option_count) {
@@ -252,9 +253,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_PEF_NAME: a->pef_name = text; break;
     case KEY_OUTPUT_FOLDER: a->output_folder = text; break;
     case KEY_MAPPING:
-        if (samba_word_choice(state, "--mapping", text, mappings, 2) == 1)
-            argp_failure(state, 1, 0, "--mapping spatial is not supported by this build: use --mapping section");
+        a->mapping = (samba_mapping)samba_word_choice(state, "--mapping", text, samba_mapping_names, 2);
         break;
+    case KEY_FAST_MEMORY: a->fast_memory = samba_word_integer(state, "--fast-memory", text, 1, INT64_MAX); break;
     case KEY_DATA_PARALLEL: argp_failure(state, 1, 0, "--data-parallel is not supported by this build: run one replica"); break;
     case KEY_REDUCE_ON_RDU: argp_failure(state, 1, 0, "--reduce-on-rdu is not supported by this build: run one replica"); break;
     case KEY_ITERATIONS: a->num_iterations = samba_word_integer(state, "--num-iterations", text, 1, INT32_MAX); break;

@@ -261,7 +261,7 @@ static samba_status step_and_compare(tester *t)
     run.section_types = types; /* all by name: with gradient accumulation the schedule leaves some out of a first run */
     for (int phase = 0; phase < SAMBA_PHASE_COUNT; phase++)
         for (int i = 0; i < t->plan.section_count; i++)
-            if (t->plan.sections[i].phase == phase) {
+            if (t->plan.sections[i].phase == phase || (t->plan.sections[i].forward_stages > 0 && phase == SAMBA_BCKWD)) {
                 types[run.section_type_count++] = samba_section_type_names[phase];
                 break;
             }

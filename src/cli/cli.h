@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sambaflow program: looks into PEFs, runs and measures them, without the models they came from. */
+ * The sambaflow program: looks into PEFs, runs, measures and pictures them, without the models they came from. */
 #ifndef SAMBA_CLI_H
 #define SAMBA_CLI_H
 
 #include "app/app.h"
 
-typedef enum samba_cli_command { SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8 } samba_cli_command;
+typedef enum samba_cli_command {
+    SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8, SAMBA_CLI_REPORT = 16
+} samba_cli_command;
 
 #define SAMBA_CLI_MAX_WORDS 64
 typedef struct samba_cli_pair { /* NAME=VALUE */
@@ -25,12 +27,14 @@ typedef struct samba_cli_arguments {
     int64_t num_iterations; /* 0: not given */
     uint64_t seed;
     int threads;
-    const char *isa, *load, *save, *graph_name;
+    const char *isa, *load, *save, *graph_name, *profile;
+    const char *page; /* of report: the file to write; NULL: not given */
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
 samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments);
 samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments); /* cli/inspect.c */
 samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments);     /* cli/run.c */
+samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments);  /* cli/report.c */
 
 #endif

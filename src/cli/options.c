@@ -8,9 +8,9 @@
 
 enum {
     KEY_GRAPH = 256, KEY_OPERATORS, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
-    KEY_JSON, KEY_GRAPH_NAME, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_VERSION
+    KEY_JSON, KEY_GRAPH_NAME, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_PROFILE, KEY_VERSION
 };
-enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, ALL = I | R | P | S };
+enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, PAGE = SAMBA_CLI_REPORT, ALL = I | R | P | S | PAGE };
 
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "inspect:", 1},
@@ -19,7 +19,7 @@ static const struct argp_option options[] = {
     {"verbose", 'v', 0, 0, "List every stage, tensor and hyperparameter", 1},
     {0, 0, 0, 0, "run:", 2},
     {"input", 'i', "NAME=FILE", 0, "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", 2},
-    {"output", 'o', "NAME=FILE", 0, "Write an output to a .npy file; without any, all outputs are summed up on the terminal", 2},
+    {"output", 'o', "NAME=FILE", 0, "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report: -o FILE is the page to write (PEF.html)", 2},
     {"graph-name", KEY_GRAPH_NAME, "NAME", 0, "Run this one of several graphs", 2},
     {"hyperparameter", KEY_HYPERPARAMETER, "NAME=VALUE", 0, "Set lr, momentum, weight_decay ...", 2},
     {"section-types", KEY_TYPES, "TYPES", 0, "Run these, e.g. FWD,BCKWD (the whole schedule)", 2},
@@ -30,13 +30,15 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "measure-performance, measure-sections:", 3},
     {"inference", KEY_INFERENCE, 0, 0, "Measure FWD alone", 3},
     {"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Move no tensors between host and device (measure-performance)", 3},
-    {0, 0, 0, 0, "run and measuring:", 4},
-    {"num-iterations", KEY_ITERATIONS, "N", 0, "Times to run (1; to measure 100)", 4},
-    {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 4},
-    {"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 4},
-    {"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 4},
-    {0, 0, 0, 0, "all:", 5},
-    {"json", KEY_JSON, 0, 0, "Print one JSON object", 5},
+    {0, 0, 0, 0, "report:", 4},
+    {"profile", KEY_PROFILE, "FILE", 0, "Times to show: the .json timeline that a profile of the runtime wrote (none: what the machine allows at best)", 4},
+    {0, 0, 0, 0, "run, report and measuring:", 5},
+    {"num-iterations", KEY_ITERATIONS, "N", 0, "Times to run (1; to measure 100)", 5},
+    {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 5},
+    {"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 5},
+    {"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 5},
+    {0, 0, 0, 0, "all:", 6},
+    {"json", KEY_JSON, 0, 0, "Print one JSON object (all but report)", 6},
     {"version", KEY_VERSION, 0, 0, "Print the version", -1},
     {0},
 };
@@ -44,15 +46,18 @@ static const struct argp_option options[] = {
 static const struct {
     int key, commands;
 } takers[] = {
-    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
-    {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S},
-    {KEY_ISA, R | P | S}, {KEY_JSON, ALL}, {KEY_VERSION, ALL},
+    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R | PAGE}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
+    {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S | PAGE},
+    {KEY_ISA, R | P | S | PAGE}, {KEY_PROFILE, PAGE}, {KEY_JSON, I | R | P | S}, {KEY_VERSION, ALL},
 };
-static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections"};
+static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report"};
+#define COMMANDS "inspect, run, measure-performance, measure-sections or report"
 
 typedef struct parse {
     samba_cli_arguments *arguments;
     bool given[SAMBA_COUNT(takers)];
+    int output_count;
+    char *outputs[SAMBA_CLI_MAX_WORDS];
 } parse;
 
 static const char *option_name(int key)
@@ -111,14 +116,25 @@ static void parse_word(samba_cli_arguments *a, const char *text, struct argp_sta
         if (strcmp(text, command_names[i]) == 0)
             a->command = (samba_cli_command)(1 << i);
     if (!a->command)
-        argp_error(state, "'%s' is no command: give inspect, run, measure-performance or measure-sections", text);
+        argp_error(state, "'%s' is no command: give " COMMANDS, text);
+}
+
+static void settle_outputs(const parse *p, struct argp_state *state)
+{
+    samba_cli_arguments *a = p->arguments;
+    if (a->command == SAMBA_CLI_REPORT && p->output_count > 1)
+        argp_error(state, "report writes one page: '--output %s' is one too many", p->outputs[1]);
+    if (a->command == SAMBA_CLI_REPORT && p->output_count > 0)
+        a->page = p->outputs[0];
+    for (int i = 0; i < p->output_count && a->command == SAMBA_CLI_RUN; i++, a->output_count++)
+        a->outputs[i] = pair_of(state, "--output", p->outputs[i], i);
 }
 
 static void settle(const parse *p, struct argp_state *state)
 {
     const samba_cli_arguments *a = p->arguments;
     if (!a->command)
-        argp_error(state, "give a command: inspect, run, measure-performance or measure-sections");
+        argp_error(state, "give a command: " COMMANDS);
     const char *command = command_names[__builtin_ctz(a->command)];
     for (int i = 0; i < SAMBA_COUNT(takers); i++)
         if (p->given[i] && !(takers[i].commands & (int)a->command))
@@ -127,6 +143,7 @@ static void settle(const parse *p, struct argp_state *state)
         argp_error(state, "%s: which PEF? Give its path", command);
     if (a->type_count && a->id_count)
         argp_error(state, "--section-types and --section-ids contradict each other: give one of them");
+    settle_outputs(p, state);
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -140,7 +157,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_OPERATORS: a->operators = true; break;
     case 'v': a->verbose = true; break;
     case 'i': a->inputs[a->input_count] = pair_of(state, "--input", text, a->input_count); a->input_count++; break;
-    case 'o': a->outputs[a->output_count] = pair_of(state, "--output", text, a->output_count); a->output_count++; break;
+    case 'o': /* a pair, or report's file: settle knows the command */
+        if (p->output_count == SAMBA_CLI_MAX_WORDS)
+            argp_error(state, "--output: more than %d are too many", SAMBA_CLI_MAX_WORDS);
+        p->outputs[p->output_count++] = text;
+        break;
+    case KEY_PROFILE: a->profile = text; break;
     case KEY_HYPERPARAMETER: {
         samba_cli_pair pair = pair_of(state, "--hyperparameter", text, a->hyperparameter_count);
         double value = samba_word_real(state, "--hyperparameter", pair.value, -1e300, 1e300);
@@ -173,10 +195,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
 {
     static const struct argp argp = {
-        options, parse_option, "inspect|run|measure-performance|measure-sections PEF",
+        options, parse_option, "inspect|run|measure-performance|measure-sections|report PEF",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\v"
         "inspect shows what a PEF holds; run runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the "
-        "machine's peak, bandwidth and memory of whole runs; measure-sections of each section.",
+        "machine's peak, bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows without a "
+        "network: sections, timeline, roofline, memory over time, stages with their operators.",
         NULL, NULL, NULL};
     static char name[] = "sambaflow"; /* messages begin with it however the program was called */
     argv[0] = name;

@@ -122,6 +122,15 @@ static samba_status join(samba_compiler *c, samba_stage *a, const samba_stage *b
     return SAMBA_OK;
 }
 
+/* What the stage touches over so many elements. */
+static int64_t bytes_with(const samba_stage *stage, int64_t elements)
+{
+    int64_t bytes = 0;
+    for (int o = 0; o < stage->operand_count; o++)
+        bytes += elements * (int64_t)samba_dtype_size((samba_dtype)stage->operands[o].dtype);
+    return bytes;
+}
+
 static samba_status rename_stage(samba_compiler *c, samba_stage *stage, int count)
 {
     const char *ops = strchr(stage->name, ':');
@@ -156,6 +165,9 @@ samba_status samba_pass_coalesce(samba_compiler *c)
             int64_t step = distance(plan, &last, &plan->stages[next]);
             if (step == 0)
                 break;
+            int64_t budget = plan->graphs[c->stage_graph[kept]].fast_memory;
+            if (budget > 0 && bytes_with(first, start + step + plan->stages[next].domain[0]) > budget)
+                break; /* a section could not hold it */
             if (next == s + 1) { /* the joined stage's operands change: keep its neighbour's view of them apart */
                 samba_operand *own = samba_arena_alloc(&plan->arena, sizeof(samba_operand) * (size_t)(first->operand_count + 1));
                 if (!own)

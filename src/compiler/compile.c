@@ -30,7 +30,9 @@ static samba_status identify(samba_compiler *c)
                                          .hash = samba_graph_hash(c->traced),
                                          .inference = c->options->inference,
                                          .grad_accumulation_steps = c->options->grad_accumulation_steps,
-                                         .precision = (int32_t)c->options->precision};
+                                         .precision = (int32_t)c->options->precision,
+                                         .mapping = (int32_t)c->options->mapping,
+                                         .fast_memory = c->options->fast_memory};
     return SAMBA_OK;
 }
 
@@ -77,6 +79,10 @@ samba_status samba_compile_check(samba_context *context, const samba_compile_opt
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: memory_budget is %lld bytes, expected 1 or more, or 0 for none", (long long)o->memory_budget);
     if (o->precision != SAMBA_FP32 && o->precision != SAMBA_BF16)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: precision is %d, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)", (int)o->precision);
+    if (o->mapping != SAMBA_MAPPING_SECTION && o->mapping != SAMBA_MAPPING_SPATIAL)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: mapping is %d, expected SAMBA_MAPPING_SECTION (0) or SAMBA_MAPPING_SPATIAL (1)", (int)o->mapping);
+    if (o->fast_memory < 0)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: fast_memory is %lld bytes, expected 1 or more, or 0 for as much as there is", (long long)o->fast_memory);
     if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))

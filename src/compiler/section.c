@@ -1,36 +1,344 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages to sections, one a phase of a graph, or two where BCKWD computes a part of FWD again (redone.c), and the schedule that calls them in order. A call's id is its position in its graph's schedule.
+ * Stages to sections, and the schedule of each graph, which calls them in order. A call's id is its position in its graph's schedule.
  *
- * Needs: stages in order of phase. Gives: sections and calls. Breaks nothing. */
+ * Without a budget a phase is one section, or two where BCKWD computes a part of FWD again (redone.c). With one (`fast_memory`) a section has as many
+ * stages as touch no more memory than that, all of them together: what a device with fast memory of that size can keep there while the section runs. A section
+ * ends between modules where it can: among the ends that leave it at least half as full, where the fewest levels of the module's path go on. What a fusion hint
+ * names is never parted. The mapping `spatial` makes FWD and BCKWD one section, or fails.
+ *
+ * Sections do not move stages, so what is computed is the same bit by bit. Needs: stages in order of phase, offsets. Gives: sections and calls. Breaks nothing. */
 #include "compiler/compiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory that some stages touch together: stretches between addresses where buffers begin and end, each counted once ---- */
+typedef struct touched {
+    const samba_plan *plan;
+    int64_t *at; /* addresses, in order */
+    int32_t count;
+    int32_t *stamp; /* per stretch: the set it was last in */
+    int32_t now;
+    int64_t bytes;
+} touched;
+
+static int by_address(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static samba_status touched_begin(touched *t, samba_compiler *c)
+{
+    const samba_plan *plan = &c->plan;
+    size_t most = 2 * (size_t)plan->buffer_count + 1, count = 0;
+    *t = (touched){.plan = plan, .now = 1};
+    t->at = samba_arena_alloc(&c->arena, sizeof *t->at * most);
+    t->stamp = samba_arena_alloc(&c->arena, sizeof *t->stamp * most);
+    if (!t->at || !t->stamp)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t b = 0; b < plan->buffer_count; b++) {
+        t->at[count++] = plan->buffers[b].offset;
+        t->at[count++] = plan->buffers[b].offset + plan->buffers[b].bytes;
+    }
+    qsort(t->at, count, sizeof *t->at, by_address);
+    for (size_t i = 0; i < count; i++)
+        if (t->count == 0 || t->at[i] != t->at[t->count - 1])
+            t->at[t->count++] = t->at[i];
+    return SAMBA_OK;
+}
+
+static void touched_clear(touched *t)
+{
+    t->now++;
+    t->bytes = 0;
+}
+
+static void touch(touched *t, int32_t buffer)
+{
+    if (buffer < 0 || t->plan->buffers[buffer].bytes == 0)
+        return;
+    int64_t begin = t->plan->buffers[buffer].offset, end = begin + t->plan->buffers[buffer].bytes;
+    const int64_t *from = bsearch(&begin, t->at, (size_t)t->count, sizeof *t->at, by_address);
+    for (int32_t i = (int32_t)(from - t->at); t->at[i] < end; i++)
+        if (t->stamp[i] != t->now) {
+            t->stamp[i] = t->now;
+            t->bytes += t->at[i + 1] - t->at[i];
+        }
+}
+
+static void touch_stage(touched *t, const samba_stage *stage)
+{
+    for (int32_t o = 0; o < stage->operand_count; o++)
+        touch(t, stage->operands[o].buffer);
+    if (stage->kind == SAMBA_STAGE_CONTRACT) {
+        touch(t, stage->contract.a.buffer);
+        touch(t, stage->contract.b.buffer);
+    }
+}
+
+static int64_t bytes_of(touched *t, int32_t first, int32_t end)
+{
+    touched_clear(t);
+    for (int32_t s = first; s < end; s++)
+        touch_stage(t, &t->plan->stages[s]);
+    return t->bytes;
+}
+
+/* ---- modules and fusions ---- */
+static const char *module_of(const samba_plan *plan, int32_t stage)
+{
+    const samba_stage *s = &plan->stages[stage];
+    for (int32_t i = 0; i < s->operator_count; i++)
+        if (plan->places[s->operators[i].place].module)
+            return plan->words[plan->places[s->operators[i].place].module];
+    return "";
+}
+
+/* Bytes of the beginning that two paths share, whole parts of it, and how many parts. */
+static size_t shared_path(const char *a, const char *b, int *parts)
+{
+    size_t shared = 0;
+    *parts = 0;
+    for (size_t i = 0;; i++) {
+        bool a_ends = a[i] == '.' || a[i] == '\0', b_ends = b[i] == '.' || b[i] == '\0';
+        if (a_ends && b_ends && i > 0) {
+            shared = i;
+            ++*parts;
+        }
+        if (a[i] != b[i] || a[i] == '\0')
+            return shared;
+    }
+}
+
+/* together[s]: no section may begin at stage s of first .. end - 1, since a fusion has stages on both sides. */
+static samba_status find_fusions(samba_compiler *c, int32_t first, int32_t end, uint8_t *together)
+{
+    const samba_plan *plan = &c->plan;
+    int32_t *begins = samba_arena_alloc(&c->arena, sizeof *begins * ((size_t)plan->word_count + 1)); /* stage + 1 */
+    if (!begins)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t s = first; s < end; s++) {
+        const samba_stage *stage = &plan->stages[s];
+        for (int32_t i = 0; i < stage->operator_count; i++) {
+            int32_t fusion = plan->places[stage->operators[i].place].fusion;
+            if (fusion && begins[fusion])
+                memset(together + begins[fusion], 1, (size_t)(s + 1 - begins[fusion]));
+            if (fusion)
+                begins[fusion] = s + 1; /* what lies before is held together already */
+        }
+    }
+    return SAMBA_OK;
+}
+
+/* Of the modules of stages that begin so: all that they have in common, which may be more. */
+static size_t extended(const samba_plan *plan, int32_t first, int32_t end, const char *module, size_t length)
+{
+    size_t common = strlen(module);
+    int parts;
+    for (int32_t s = first; s < end; s++) {
+        const char *other = module_of(plan, s);
+        size_t both = shared_path(module, other, &parts);
+        if (both >= length && both < common)
+            common = both;
+    }
+    return common;
+}
+
+/* The modules of stages, as parts of what they have in common: "wte, h.0", "h.0 ... h.5"; "" where none is known. */
+static samba_status name_modules(samba_compiler *c, int32_t first, int32_t end, char **name)
+{
+    enum { SHOWN = 4 };
+    const samba_plan *plan = &c->plan;
+    const char *common = NULL, *shown[SHOWN], *last = "";
+    size_t length = 0, lengths[SHOWN], last_length = 0;
+    int parts, count = 0;
+    for (int32_t s = first; s < end; s++) {
+        const char *module = module_of(plan, s);
+        if (!module[0])
+            continue;
+        size_t both = common ? shared_path(common, module, &parts) : strlen(module);
+        length = !common || both < length ? both : length;
+        common = common ? common : module;
+    }
+    for (int32_t s = first; s < end && common; s++) {
+        const char *module = module_of(plan, s);
+        size_t own = length + (module[length] == '.');
+        own += strcspn(module + own, ".");
+        bool known = !module[0];
+        for (int k = 0; k < count && k < SHOWN && !known; k++)
+            known = lengths[k] == own && strncmp(shown[k], module, own) == 0;
+        if (known)
+            continue;
+        if (count < SHOWN) {
+            shown[count] = module;
+            lengths[count] = own;
+        }
+        count++;
+        last = module;
+        last_length = own;
+    }
+    samba_text text;
+    samba_text_init(&text, c->context);
+    for (int k = 0; k < count && count <= SHOWN; k++)
+        samba_text_add(&text, "%s%.*s", k ? ", " : "", (int)extended(plan, first, end, shown[k], lengths[k]), shown[k]);
+    if (count > SHOWN)
+        samba_text_add(&text, "%.*s ... %.*s", (int)lengths[0], shown[0], (int)last_length, last);
+    samba_status status = text.status;
+    if (status == SAMBA_OK) {
+        *name = samba_arena_strdup(&c->plan.arena, text.data ? text.data : "");
+        status = *name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    }
+    samba_text_clear(&text);
+    return status;
+}
+
+/* ---- making sections ---- */
+static samba_status add_section(samba_compiler *c, touched *t, int32_t first, int32_t end, const char *name)
+{
+    samba_plan *plan = &c->plan;
+    samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->stage_phase[first], .first_stage = first, .stage_count = end - first};
+    bool joint = c->stage_phase[first] != c->stage_phase[end - 1];
+    for (int32_t s = first; s < end; s++) {
+        section.forward_stages += joint && c->stage_phase[s] == SAMBA_FWD;
+        section.redone_stages += joint && c->stage_redone[s];
+        section.flops += joint && c->stage_redone[s] ? 0 : plan->stages[s].flops;
+        section.bytes += joint && c->stage_redone[s] ? 0 : plan->stages[s].bytes;
+    }
+    section.redone_by = !joint && c->stage_redone[first] ? SAMBA_BCKWD : 0;
+    section.fast_memory = bytes_of(t, first, end);
+    if (name)
+        section.name = samba_arena_strdup(&plan->arena, name);
+    else
+        SAMBA_TRY(name_modules(c, first, end, &section.name));
+    if (section.name && !section.name[0])
+        section.name = samba_arena_strdup(&plan->arena, samba_phase_names[section.phase]);
+    if (!section.name)
+        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->section_capacity, plan->section_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->call_capacity, plan->call_count + 1));
+    plan->calls[plan->call_count++] = section.id;
+    plan->sections[plan->section_count++] = section;
+    plan->graphs[c->stage_graph[first]].section_count++;
+    plan->graphs[c->stage_graph[first]].call_count++;
+    return SAMBA_OK;
+}
+
+static const samba_plan_graph *graph_of(const samba_compiler *c, int32_t stage) { return &c->plan.graphs[c->stage_graph[stage]]; }
+
+static int32_t next_begin(const uint8_t *together, int32_t stage, int32_t end)
+{
+    do
+        stage++;
+    while (stage < end && together[stage]);
+    return stage;
+}
+
+/* What cannot be parted and is too large, and how much all of a phase's parts would want. */
+static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t end, int64_t bytes)
+{
+    int64_t most = 0;
+    uint8_t *together = samba_arena_alloc(&c->arena, (size_t)c->plan.stage_count + 1);
+    if (!together)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t s = 0, next; s < c->plan.stage_count; s = next) { /* of all the graph's phases: what to give instead */
+        for (next = s; next < c->plan.stage_count && c->stage_graph[next] == c->stage_graph[s] && c->stage_phase[next] == c->stage_phase[s] && c->stage_redone[next] == c->stage_redone[s];)
+            next++;
+        SAMBA_TRY(find_fusions(c, s, next, together));
+    }
+    for (int32_t s = 0, next; s < c->plan.stage_count; s = next) {
+        next = next_begin(together, s, c->plan.stage_count);
+        int64_t own = c->stage_graph[s] == c->stage_graph[first] ? bytes_of(t, s, next) : 0;
+        most = own > most ? own : most;
+    }
+    return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                      "compile: fast memory of %lld bytes cannot hold stage %d '%.128s'%s, which uses %lld bytes: model '%s' needs %lld bytes, or smaller batches",
+                      (long long)graph_of(c, first)->fast_memory, first, c->plan.stages[first].name, end - first > 1 ? " and what op_fusion keeps with it" : "", (long long)bytes,
+                      graph_of(c, first)->name, (long long)most);
+}
+
+/* Where the section that began at `begin` ends, if what begins at `full` is too much for it: sizes[s] is what it has before stage s. */
+static int32_t choose_end(const samba_compiler *c, const uint8_t *together, const int64_t *sizes, int32_t begin, int32_t full)
+{
+    int32_t best = full;
+    int fewest = INT32_MAX, parts;
+    for (int32_t s = full; s > begin; s--) {
+        if (together[s] || sizes[s] < sizes[full] / 2)
+            continue;
+        shared_path(module_of(&c->plan, s - 1), module_of(&c->plan, s), &parts);
+        if (parts < fewest) {
+            fewest = parts;
+            best = s;
+        }
+    }
+    return best;
+}
+
+static samba_status cut(samba_compiler *c, touched *t, int32_t first, int32_t end)
+{
+    uint8_t *together = samba_arena_alloc(&c->arena, (size_t)end + 1);
+    int64_t *sizes = samba_arena_alloc(&c->arena, sizeof *sizes * ((size_t)end + 1));
+    if (!together || !sizes)
+        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(find_fusions(c, first, end, together));
+    for (int32_t begin = first; begin < end;) {
+        int32_t s = begin;
+        for (touched_clear(t); s < end;) {
+            int32_t next = next_begin(together, s, end);
+            sizes[s] = t->bytes;
+            for (int32_t k = s; k < next; k++)
+                touch_stage(t, &c->plan.stages[k]);
+            if (t->bytes > graph_of(c, first)->fast_memory)
+                break;
+            s = next;
+        }
+        if (s == begin)
+            return refuse(c, t, begin, next_begin(together, begin, end), t->bytes);
+        int32_t stop = s < end ? choose_end(c, together, sizes, begin, s) : end;
+        bool whole = begin == first && stop == end;
+        SAMBA_TRY(add_section(c, t, begin, stop, whole ? samba_phase_names[c->stage_phase[first]] : NULL));
+        begin = stop;
+    }
+    return SAMBA_OK;
+}
+
+static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, int32_t end)
+{
+    int64_t bytes = bytes_of(t, first, end), budget = graph_of(c, first)->fast_memory;
+    if (budget == 0 || bytes <= budget)
+        return SAMBA_OK;
+    const samba_memory_info *m = &c->plan.memory;
+    return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                      "compile: mapping 'spatial' keeps %s in fast memory at once: that takes %lld bytes (the model has %lld of parameters, %lld of gradients, %lld of "
+                      "activations), and fast memory has %lld: give that much, a smaller batch, or mapping 'section'",
+                      graph_of(c, first)->inference ? "all of FWD" : "FWD and BCKWD", (long long)bytes, (long long)m->parameters, (long long)m->gradients,
+                      (long long)m->activations, (long long)budget);
+}
 
 samba_status samba_pass_section(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
-    for (int32_t s = 0, g = 0; s < plan->stage_count;) {
-        for (; g < c->stage_graph[s]; g++) { /* every graph has a stage: something stores its first output */
+    touched t;
+    SAMBA_TRY(touched_begin(&t, c));
+    for (int32_t first = 0, end, g = 0; first < plan->stage_count; first = end) {
+        for (; g < c->stage_graph[first]; g++) { /* every graph has a stage: something stores its first output */
             plan->graphs[g + 1].first_section = plan->section_count;
             plan->graphs[g + 1].first_call = plan->call_count;
         }
-        int32_t first = s;
-        samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->stage_phase[s], .first_stage = s};
-        bool redone = c->stage_redone[s];
-        section.redone_by = redone ? SAMBA_BCKWD : 0;
-        for (; s < plan->stage_count && c->stage_graph[s] == g && c->stage_phase[s] == c->stage_phase[first] && c->stage_redone[s] == redone; s++) {
-            section.flops += plan->stages[s].flops;
-            section.bytes += plan->stages[s].bytes;
-        }
-        section.stage_count = s - first;
-        section.name = samba_arena_strdup(&plan->arena, redone ? "FWD, left out where BCKWD follows" : samba_phase_names[section.phase]);
-        if (!section.name)
-            return SAMBA_ERROR_MEMORY;
-        SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->section_capacity, plan->section_count + 1));
-        SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->call_capacity, plan->call_count + 1));
-        plan->calls[plan->call_count++] = section.id;
-        plan->sections[plan->section_count++] = section;
-        plan->graphs[g].section_count++;
-        plan->graphs[g].call_count++;
+        const samba_plan_graph *graph = &plan->graphs[g];
+        samba_phase phase = c->stage_phase[first];
+        bool redone = c->stage_redone[first], joint = graph->mapping == SAMBA_MAPPING_SPATIAL && phase == SAMBA_FWD;
+        for (end = first; end < plan->stage_count && c->stage_graph[end] == g; end++)
+            if (joint ? c->stage_phase[end] > SAMBA_BCKWD : c->stage_phase[end] != phase || c->stage_redone[end] != redone)
+                break;
+        if (joint)
+            SAMBA_TRY(check_spatial(c, &t, first, end));
+        if (joint || graph->fast_memory == 0)
+            SAMBA_TRY(add_section(c, &t, first, end,
+                                  redone ? "FWD, left out where BCKWD follows" : joint && c->stage_phase[end - 1] != phase ? "FWD and BCKWD" : samba_phase_names[phase]));
+        else
+            SAMBA_TRY(cut(c, &t, first, end));
     }
     return plan->graph_count == 1 ? samba_plan_own_graph(plan) : SAMBA_OK; /* link.c knows the tensors of several */
 }

@@ -165,6 +165,10 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
         if (section->first_stage != next || section->stage_count < 0 || section->stage_count > plan->stage_count - next)
             return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages from %d on, but the next of %d stages is %d", i,
                               section->stage_count, section->first_stage, plan->stage_count, next);
+        if (section->fast_memory < 0 || section->forward_stages < 0 || section->forward_stages > section->stage_count || section->redone_stages < 0 ||
+            section->redone_stages > section->forward_stages || (section->forward_stages > 0 && (section->phase != 1 || section->redone_by != 0)))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages of FWD, %d that BCKWD makes again or %lld bytes of fast memory are impossible", i,
+                              section->forward_stages, section->redone_stages, (long long)section->fast_memory);
         next += section->stage_count;
     }
     if (next != plan->stage_count)
@@ -184,6 +188,9 @@ static samba_status check_graph(samba_context *context, const samba_plan *plan, 
     if (graph->inference < 0 || graph->inference > 1 || graph->grad_accumulation_steps < 1)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": inference is %d and gradient accumulation takes %d steps", graph->name,
                           graph->inference, graph->grad_accumulation_steps);
+    if (graph->mapping < 0 || graph->mapping > 1 || graph->fast_memory < 0)
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": mapping is %d, expected 0 (section) or 1 (spatial), for %lld bytes of fast memory", graph->name,
+                          graph->mapping, (long long)graph->fast_memory);
     if (graph->precision < 0 || graph->precision > 1)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": precision is %d, expected 0 (fp32) or 1 (bf16)", graph->name, graph->precision);
     if (graph->first_section != section || graph->section_count < 0 || graph->section_count > plan->section_count - section || graph->first_call != call ||

@@ -42,11 +42,12 @@ static void add_memory(const samba_plan *plan, samba_text *text)
 static void add_sections(const samba_plan *plan, samba_text *text)
 {
     char flops[AMOUNT_SIZE], bytes[AMOUNT_SIZE];
-    samba_text_add(text, "\nsections\n  %4s  %-8s  %6s  %12s  %9s  %s\n", "id", "type", "stages", "FLOPs", "bytes", "name");
+    char fast[AMOUNT_SIZE];
+    samba_text_add(text, "\nsections\n  %4s  %-9s  %6s  %12s  %10s  %11s  %s\n", "id", "type", "stages", "FLOPs", "bytes", "fast memory", "modules");
     for (int32_t i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
-        samba_text_add(text, "  %4d  %-8s  %6d  %8sFLOP  %8sB  %s\n", section->id, samba_section_type_names[section->phase],
-                       section->stage_count, amount(section->flops, flops), amount(section->bytes, bytes), section->name);
+        samba_text_add(text, "  %4d  %-9s  %6d  %8sFLOP  %9sB  %10sB  %s\n", section->id, samba_section_type(section), section->stage_count,
+                       amount(section->flops, flops), amount(section->bytes, bytes), amount(section->fast_memory, fast), section->name);
     }
 }
 
@@ -90,7 +91,7 @@ static void add_stages(const samba_plan *plan, samba_text *text)
 {
     for (int32_t s = 0; s < plan->section_count; s++) {
         const samba_plan_section *section = &plan->sections[s];
-        samba_text_add(text, "\nsection %d %s: ", section->id, samba_section_type_names[section->phase]);
+        samba_text_add(text, "\nsection %d %s: ", section->id, samba_section_type(section));
         add_stage_rows(plan, section->first_stage, section->stage_count, text);
     }
     if (plan->section_count == 0) { /* a plan that the compiler is still at */
@@ -123,7 +124,7 @@ static void add_schedule(const samba_plan *plan, const samba_plan_graph *graph, 
                    "section", "type");
     for (int32_t i = 0; i < graph->call_count; i++) {
         int32_t section = plan->calls[graph->first_call + i];
-        samba_text_add(text, "  %4d  %7d  %s\n", i, section, samba_section_type_names[plan->sections[section].phase]);
+        samba_text_add(text, "  %4d  %7d  %s\n", i, section, samba_section_type(&plan->sections[section]));
     }
 }
 
@@ -137,6 +138,7 @@ static void add_graph(const samba_plan *plan, int32_t index, samba_text *text)
     samba_text_add(text, "hash        %016llx\n", (unsigned long long)graph->hash);
     samba_text_add(text, "one run     %sFLOP, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
     samba_text_add(text, "precision   %s\n", samba_precision_names[graph->precision == 1]);
+    samba_text_add(text, "mapping     %s\n", samba_mapping_names[graph->mapping == 1]);
     if (graph->grad_accumulation_steps > 1)
         samba_text_add(text, "step        %d runs accumulate gradients\n", graph->grad_accumulation_steps);
     if (plan->graph_count > 1)

@@ -8,7 +8,13 @@
 #include <string.h>
 
 const char *const samba_precision_names[2] = {"fp32", "bf16"};
+const char *const samba_mapping_names[2] = {"section", "spatial"};
 const char *const samba_section_type_names[6] = {"ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"};
+
+const char *samba_section_type(const samba_plan_section *section)
+{
+    return section->forward_stages > 0 ? "FWD+BCKWD" : samba_section_type_names[section->phase];
+}
 
 void samba_plan_init(samba_plan *plan, samba_context *context)
 {

@@ -48,6 +48,9 @@ typedef struct samba_plan_section {
     int32_t first_stage, stage_count;
     int64_t flops, bytes;
     int32_t redone_by; /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
+    int32_t forward_stages; /* > 0: a section of FWD and BCKWD (mapping spatial), whose first so many stages are FWD's ... */
+    int32_t redone_stages;  /* ... and of those the last so many what BCKWD computes again; a run of both leaves them out */
+    int64_t fast_memory;    /* bytes of memory that its stages touch */
 } samba_plan_section;
 
 /* One of the graphs of a PEF: what was traced, its sections and its schedule. A name means one thing in all graphs, so a tensor or a hyperparameter
@@ -58,6 +61,8 @@ typedef struct samba_plan_graph {
     uint64_t hash;
     int32_t inference, grad_accumulation_steps;
     int32_t precision; /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
+    int32_t mapping;   /* samba_mapping in compile.h */
+    int64_t fast_memory; /* that its sections were cut for; 0: as much as there is */
     int32_t first_section, section_count; /* each graph's follow those of the one before; calls likewise */
     int32_t first_call, call_count;
     int32_t tensor_count;
@@ -138,6 +143,9 @@ samba_status samba_pef_decode(samba_context *context, const char *name, const vo
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text);
 
 extern const char *const samba_precision_names[2];    /* "fp32" "bf16" */
+extern const char *const samba_mapping_names[2];      /* "section" "spatial" */
+/* "FWD", or "FWD+BCKWD" of a section of both. */
+const char *samba_section_type(const samba_plan_section *section);
 extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
 
 #endif

@@ -362,7 +362,10 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
                                                .stage_count = s->stage_count,
                                                .flops = s->flops,
                                                .bytes = s->bytes,
-                                               .redone_by = s->redone_by};
+                                               .redone_by = s->redone_by,
+                                               .forward_stages = s->forward_stages,
+                                               .redone_stages = s->redone_stages,
+                                               .fast_memory = s->fast_memory};
         SAMBA_TRY(take_text(in, s->name, &to->sections[i].name));
     }
     for (int32_t i = 0; i < to->tensor_count; i++)
@@ -408,6 +411,8 @@ static samba_status take_graph(const reader *in, const Samba__Pef__Graph *from, 
                              .inference = from->inference ? 1 : 0,
                              .grad_accumulation_steps = from->grad_accumulation_steps,
                              .precision = from->precision,
+                             .mapping = from->mapping,
+                             .fast_memory = from->fast_memory,
                              .first_section = from->first_section,
                              .section_count = from->section_count,
                              .first_call = from->first_call,

@@ -288,6 +288,10 @@ static void fill_section(const samba_plan_section *from, Samba__Pef__Section *to
     to->flops = from->flops;
     to->bytes = from->bytes;
     to->redone_by = from->redone_by;
+    to->has_forward_stages = to->has_redone_stages = to->has_fast_memory = 1;
+    to->forward_stages = from->forward_stages;
+    to->redone_stages = from->redone_stages;
+    to->fast_memory = from->fast_memory;
 }
 
 static void fill_graph(const samba_plan_graph *from, Samba__Pef__Graph *to)
@@ -299,6 +303,9 @@ static void fill_graph(const samba_plan_graph *from, Samba__Pef__Graph *to)
     to->inference = from->inference;
     to->grad_accumulation_steps = from->grad_accumulation_steps;
     to->precision = from->precision;
+    to->has_mapping = to->has_fast_memory = 1;
+    to->mapping = from->mapping;
+    to->fast_memory = from->fast_memory;
     to->first_section = from->first_section;
     to->section_count = from->section_count;
     to->first_call = from->first_call;

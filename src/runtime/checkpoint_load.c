@@ -266,10 +266,12 @@ static samba_status set_progress(samba_session *session, const samba_manifest *m
         SAMBA_TRY(samba_hyper_restore(session, find_argin(session, m->argins[i].name), m->argins[i].value, m->argins[i].given));
     session->seed = m->seed;
     session->forward_runs = m->forward_runs;
-    for (int64_t i = 0; i < m->graph_count; i++)
-        session->graphs[i] = (samba_graph_state){m->graphs[i].micro_step, m->graphs[i].gradients_wait, m->graphs[i].gradients_wait};
-    for (int32_t i = 0; i < session->plan.section_count; i++)
-        session->consumed[i] = session->forwards; /* activations of before are of other weights */
+    for (int64_t i = 0; i < m->graph_count; i++) {
+        samba_graph_state *graph = &session->graphs[i];
+        graph->micro_step = m->graphs[i].micro_step;
+        graph->backward_done = graph->gradients_wait = m->graphs[i].gradients_wait;
+        graph->order = (samba_run_order){.spoiled = -1}; /* activations of before are of other weights */
+    }
     return SAMBA_OK;
 }
 

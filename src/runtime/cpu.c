@@ -379,10 +379,10 @@ static void run_sections_timed(cpu_device *cpu, const int32_t *sections, int32_t
             if (run_stages(cpu, section->first_stage + i, step, false, NOTHING, thread, team) != NOTHING)
                 samba_barrier_wait(&cpu->barrier, team);
             if (thread == 0 && profiler->with_stages)
-                samba_profiler_note(profiler, sections[s], section->first_stage + i, begin, samba_seconds());
+                samba_profiler_note(profiler, section->id, section->first_stage + i, begin, samba_seconds());
         }
         if (thread == 0)
-            samba_profiler_note(profiler, sections[s], -1, start, samba_seconds());
+            samba_profiler_note(profiler, section->id, -1, start, samba_seconds());
     }
 }
 

@@ -152,15 +152,13 @@ static samba_status move_out(samba_session *session, const samba_run_options *op
 /* What the session remembers of a run that is about to happen. */
 static void count_run(samba_session *session, const samba_selection *selection)
 {
-    int64_t *before = session->consumed;
-    session->consumed = session->consumed_next;
-    session->consumed_next = before;
-    session->forwards = selection->forwards;
-    session->forward_runs += selection->forward;
     samba_graph_state *graph = &session->graphs[selection->graph];
+    graph->order = selection->order;
     graph->backward_done |= selection->backward;
     graph->gradients_wait = selection->gradients_wait;
+    session->last = selection->last;
     session->graph = selection->graph;
+    session->forward_runs += selection->begins;
     session->runs++;
     if (selection->ends_schedule)
         graph->micro_step = (graph->micro_step + 1) % session->plan.graphs[selection->graph].grad_accumulation_steps;
@@ -169,7 +167,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
 static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work, bool train)
 {
     samba_device *device = session->device;
-    if (selection->forward)
+    if (selection->begins)
         SAMBA_TRY(samba_hyper_draw_seeds(session));
     if (!train)
         SAMBA_TRY(samba_hyper_train(session, false));
@@ -215,7 +213,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));
     SAMBA_TRY(run_sections(session, &selection, &work, options->train));
-    if (selection.forward || selection.backward) /* backward may deliver a loss that forward left out */
+    if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
     return move_out(session, options);
 }

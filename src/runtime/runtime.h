@@ -27,10 +27,18 @@ typedef struct samba_loss_state { /* of one scalar loss */
     double value;
 } samba_loss_state;
 
+typedef struct samba_run_order { /* what of a graph's FWD and BCKWD has run and is still in memory: select.c */
+    int32_t done;    /* links 0 .. done - 1 have, one after the other */
+    int32_t redone;  /* as many of those that go on from FWD and are left out where BCKWD follows */
+    int32_t spoiled; /* the section after FWD and BCKWD whose run took their memory; -1: none did */
+} samba_run_order;
+
 typedef struct samba_graph_state {
     int64_t micro_step; /* of gradient accumulation: micro-batches done since ZEROGRAD */
     bool backward_done;
     bool gradients_wait; /* were begun or made, and no optimizer step has taken them yet */
+    int32_t forward_links, link_count;
+    samba_run_order order;
 } samba_graph_state;
 
 struct samba_session {
@@ -47,13 +55,14 @@ struct samba_session {
     int32_t *list;             /* room for the sections of a run, as many as any run had; at first for the schedule */
     int64_t list_room;
     samba_device_copy *copies; /* room for what a run copies in and out: tensor_count */
-    int64_t *consumed;         /* per section: forwards before its last run, if it is of BCKWD or goes on from FWD */
-    int64_t *consumed_next;    /* the same after the run being checked */
+    int32_t run_count;         /* what runs run: the plan's sections and, behind them, the parts of those that are FWD and BCKWD in one */
+    int32_t *parts;            /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
+    int32_t *links;            /* per thing that runs: its place among those that go on from each other; select.c */
+    int32_t last;              /* what ran last; -1: nothing did */
     const char **candidates;   /* room for names, for "did you mean" */
     samba_loss_state *losses;
     int32_t loss_count;
     int64_t forward_runs; /* runs with a FWD section: the dropout seeds' count */
-    int64_t forwards;     /* FWD sections run */
     int64_t runs;         /* all runs, for messages */
     samba_graph_state *graphs; /* per graph of the plan */
     int32_t graph;        /* that ran last: activations in memory are its own; -1 none */
@@ -111,13 +120,18 @@ typedef struct samba_selection { /* what a run runs */
     const int32_t *sections;     /* in order */
     int32_t count;
     bool ends_schedule;     /* has the last call of the plan's own: a micro-batch is done */
-    bool forward, backward; /* has sections of that type */
-    int64_t forwards;       /* session->forwards after it */
+    bool begins;            /* has the first section of FWD: masks of dropout are new */
+    bool computes;          /* has a section of FWD or BCKWD: losses may have changed */
+    bool backward;          /* the last section of BCKWD: there are gradients */
+    samba_run_order order;  /* the graph's after it */
+    int32_t last;           /* the session's */
     bool gradients_wait;    /* the graph's after it */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
-/* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat, and consumed_next. */
+/* Room for it, and the parts of sections that are FWD and BCKWD in one, behind the plan's sections. */
+samba_status samba_select_begin(samba_session *session);
+/* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat. */
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection);
 
 /* ---- profile.c ---- */

@@ -10,18 +10,111 @@
  *
  * All of it is of one graph, the one that options name. Another graph's run takes the memory of activations, so what FWD has left is gone then.
  *
- * A backward section needs the activations of a forward run, and memory planning lets it overwrite them: each may run once for a
- * forward run. So the session counts forward sections, and remembers the count at which each backward section ran last. */
+ * Sections of FWD go on from each other and BCKWD's go on from them: each needs what those before it left in memory, and may take that memory for
+ * itself. So they are links, numbered in the order they run: the first may run at any time and begins anew, any other right after the one before it, with
+ * nothing that takes their memory between. Sections of another type after BCKWD go on from each other in the same way. ZEROGRAD's only set.
+ *
+ * A section that is FWD and BCKWD in one has parts, which stand behind the plan's sections: a run of either type runs its part. */
 #include "runtime/runtime.h"
 
 #include <string.h>
 #include <strings.h>
 
 enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
+enum { PART_FORWARD, PART_REDONE, PART_BACKWARD, PARTS };
 
 static int32_t phase_of(const samba_session *session, int32_t section) { return session->plan.sections[section].phase; }
 
 static int32_t end_of(const samba_plan_graph *graph) { return graph->first_section + graph->section_count; }
+
+/* Of sections and of parts, which have their section's id. */
+static bool in_graph(const samba_session *session, const samba_plan_graph *graph, int32_t at)
+{
+    int32_t id = session->plan.sections[at].id;
+    return id >= graph->first_section && id < end_of(graph);
+}
+
+/* ---- what there is ---- */
+static int32_t add_part(samba_session *session, int32_t section, int32_t phase, int32_t first, int32_t count, int32_t redone_by)
+{
+    samba_plan_section *its = &session->plan.sections[session->run_count];
+    *its = session->plan.sections[section]; /* with its id */
+    its->phase = phase;
+    its->first_stage = first;
+    its->stage_count = count;
+    its->redone_by = redone_by;
+    its->forward_stages = its->redone_stages = 0;
+    return session->run_count++;
+}
+
+/* FWD's stages that BCKWD makes again are one part, also where nothing comes before them. */
+static void add_parts(samba_session *session, int32_t at)
+{
+    const samba_plan_section section = session->plan.sections[at];
+    int32_t *parts = session->parts + PARTS * at, kept = section.forward_stages - section.redone_stages, first = section.first_stage;
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = -1;
+    if (section.forward_stages == 0)
+        return;
+    parts[PART_FORWARD] = add_part(session, at, FWD, first, kept, 0);
+    if (section.redone_stages > 0)
+        parts[PART_REDONE] = add_part(session, at, FWD, first + kept, section.redone_stages, BCKWD);
+    parts[PART_BACKWARD] = add_part(session, at, BCKWD, first + section.forward_stages, section.stage_count - section.forward_stages, 0);
+}
+
+static samba_graph_state *state_of(const samba_session *session, int32_t at)
+{
+    return &session->graphs[samba_plan_graph_of(&session->plan, session->plan.sections[at].id)];
+}
+
+static bool is_joint(const samba_session *session, int32_t at) { return session->plan.sections[at].forward_stages > 0; }
+
+/* Numbers what goes on from each other in a graph: FWD, then BCKWD. What BCKWD makes again is numbered from -2 down, unless FWD is nothing else. */
+static void link_sections(samba_session *session)
+{
+    for (int32_t at = 0; at < session->run_count; at++)
+        session->links[at] = -1;
+    for (int32_t at = 0; at < session->run_count; at++)
+        if (phase_of(session, at) == FWD && !is_joint(session, at) && session->plan.sections[at].redone_by == 0)
+            session->links[at] = state_of(session, at)->link_count++;
+    for (int32_t at = 0; at < session->run_count; at++)
+        state_of(session, at)->forward_links = state_of(session, at)->link_count;
+    for (int32_t at = 0; at < session->run_count; at++)
+        if (phase_of(session, at) == FWD && session->plan.sections[at].redone_by > 0) {
+            samba_graph_state *graph = state_of(session, at);
+            session->links[at] = graph->forward_links > 0 ? -2 - graph->order.redone++ : graph->link_count++;
+        }
+    for (int32_t i = 0; i < session->plan.graph_count; i++) {
+        samba_graph_state *graph = &session->graphs[i];
+        graph->forward_links = graph->link_count;
+        graph->order = (samba_run_order){.spoiled = -1};
+    }
+    for (int32_t at = 0; at < session->run_count; at++)
+        if (phase_of(session, at) == BCKWD)
+            session->links[at] = state_of(session, at)->link_count++;
+}
+
+samba_status samba_select_begin(samba_session *session)
+{
+    samba_plan *plan = &session->plan;
+    size_t count = (size_t)plan->section_count, joint = 0;
+    for (int32_t i = 0; i < plan->section_count; i++)
+        joint += plan->sections[i].forward_stages > 0;
+    samba_plan_section *sections = samba_arena_alloc(&session->arena, (count + PARTS * joint) * sizeof *sections);
+    session->links = samba_arena_alloc(&session->arena, (count + PARTS * joint) * sizeof *session->links);
+    session->parts = samba_arena_alloc(&session->arena, PARTS * count * sizeof *session->parts);
+    if (!sections || !session->links || !session->parts)
+        return SAMBA_ERROR_MEMORY;
+    if (count > 0)
+        memcpy(sections, plan->sections, count * sizeof *sections);
+    plan->sections = sections;
+    session->run_count = plan->section_count;
+    for (int32_t i = 0; i < plan->section_count; i++)
+        add_parts(session, i);
+    session->last = -1;
+    link_sections(session);
+    return SAMBA_OK;
+}
 
 /* ---- what is asked for ---- */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph)
@@ -42,8 +135,8 @@ samba_status samba_select_graph(const samba_session *session, const char *name, 
 static void list_types(const samba_session *session, const samba_plan_graph *graph, samba_words *words)
 {
     for (int phase = 0; phase < PHASES; phase++)
-        for (int32_t i = graph->first_section; i < end_of(graph); i++)
-            if (phase_of(session, i) == phase) {
+        for (int32_t i = 0; i < session->run_count; i++)
+            if (in_graph(session, graph, i) && phase_of(session, i) == phase) {
                 samba_words_add(words, samba_section_type_names[phase]);
                 break;
             }
@@ -55,14 +148,21 @@ static samba_status find_type(const samba_session *session, const samba_plan_gra
         if (word && strcasecmp(word, samba_section_type_names[*phase]) == 0)
             break;
     if (*phase < PHASES)
-        for (int32_t i = graph->first_section; i < end_of(graph); i++)
-            if (phase_of(session, i) == *phase)
+        for (int32_t i = 0; i < session->run_count; i++)
+            if (in_graph(session, graph, i) && phase_of(session, i) == *phase)
                 return SAMBA_OK;
     samba_words words = {.used = 0};
     list_types(session, graph, &words);
     return samba_fail(session->context, SAMBA_ERROR_NAME, "%s section type \"%.64s\"; this %s has: %s",
                       *phase < PHASES ? "there is no section of" : "there is no", word ? word : "(null)",
                       session->plan.graph_count > 1 ? "graph" : "PEF", samba_words_text(&words));
+}
+
+static samba_status list_add(samba_session *session, samba_selection *selection, int32_t at)
+{
+    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, (int64_t)selection->count + 1));
+    session->list[selection->count++] = at;
+    return SAMBA_OK;
 }
 
 static samba_status select_types(samba_session *session, const samba_run_options *options, samba_selection *selection)
@@ -73,11 +173,15 @@ static samba_status select_types(samba_session *session, const samba_run_options
         int phase;
         SAMBA_TRY(find_type(session, graph, options->section_types[i], &phase));
         for (int32_t k = graph->first_call; k < graph->first_call + graph->call_count; k++) {
-            if (phase_of(session, plan->calls[k]) != phase)
-                continue;
-            SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room,
-                                 (int64_t)selection->count + 1));
-            session->list[selection->count++] = plan->calls[k];
+            int32_t section = plan->calls[k];
+            bool whole = plan->sections[section].forward_stages == 0;
+            if (whole && phase_of(session, section) == phase)
+                SAMBA_TRY(list_add(session, selection, section));
+            for (int p = 0; p < PARTS && !whole; p++) {
+                int32_t its = session->parts[PARTS * section + p];
+                if (its >= 0 && phase_of(session, its) == phase)
+                    SAMBA_TRY(list_add(session, selection, its));
+            }
         }
     }
     selection->sections = session->list;
@@ -93,6 +197,35 @@ static samba_status select_ids(const samba_session *session, const samba_run_opt
                               session->plan.graph_count > 1 ? "graph" : "PEF", graph->first_section, end_of(graph) - 1);
     selection->sections = options->section_ids;
     selection->count = options->section_id_count;
+    return SAMBA_OK;
+}
+
+/* Sections of FWD and BCKWD in one that have a part to leave out become their parts, from the list's end on, so that it has room for itself. */
+static samba_status part_sections(samba_session *session, samba_selection *selection)
+{
+    int32_t count = 0;
+    if (session->run_count == session->plan.section_count)
+        return SAMBA_OK;
+    for (int32_t i = 0; i < selection->count; i++) {
+        int32_t at = selection->sections[i];
+        count += at < session->plan.section_count && session->parts[PARTS * at + PART_REDONE] >= 0 ? PARTS : 1;
+    }
+    bool own = selection->sections == session->list; /* else the caller's ids */
+    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, count));
+    if (own)
+        selection->sections = session->list;
+    int32_t next = count;
+    for (int32_t i = selection->count - 1; i >= 0; i--) {
+        int32_t at = selection->sections[i];
+        if (at < session->plan.section_count && session->parts[PARTS * at + PART_REDONE] >= 0) {
+            next -= PARTS;
+            memcpy(session->list + next, session->parts + PARTS * at, PARTS * sizeof *session->list);
+        } else {
+            session->list[--next] = at;
+        }
+    }
+    selection->sections = session->list;
+    selection->count = count;
     return SAMBA_OK;
 }
 
@@ -147,72 +280,102 @@ static void select_schedule(const samba_session *session, int from, int until, s
 }
 
 /* ---- whether it can be now ---- */
-
-static const char *why_not(const samba_session *session, const samba_selection *selection, const char *none_yet, const char *used_up)
+static samba_status out_of_order(const samba_session *session, int32_t at, const samba_run_order *now)
 {
-    bool other = session->graph >= 0 && session->graph != selection->graph;
-    return selection->forwards == 0 ? none_yet : other ? "another graph has run since" : used_up;
+    const samba_plan_section *section = &session->plan.sections[at];
+    const samba_graph_state *graph = state_of(session, at);
+    bool other = session->graph >= 0 && graph != &session->graphs[session->graph] && graph->order.done > 0; /* all of it is gone */
+    const char *type = samba_section_type_names[section->phase];
+    bool backward = section->phase == BCKWD;
+    if (now->spoiled >= 0)
+        return samba_fail(session->context, SAMBA_ERROR_STATE,
+                          "section %d (%s) goes on from FWD, and section %d (%s), which ran since, has taken that memory: run the schedule's sections in order, from FWD on",
+                          section->id, type, now->spoiled, samba_section_type_names[phase_of(session, now->spoiled)]);
+    if (backward && now->done < graph->forward_links)
+        return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section->id,
+                          other ? "another graph has run since" : now->done == 0 ? "there was none yet" : "that of the last is not at its end");
+    if (backward && now->done > session->links[at])
+        return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (BCKWD) needs the activations of a forward run, and it has used up those of the last: run FWD before it",
+                          section->id);
+    return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (%s) goes on from the %s sections before it, and %s: run them before it", section->id, type, type,
+                      other ? "another graph has run since" : now->done == 0 ? "there was no run of them yet" : "what the last run of them left is used up or not at its end");
 }
 
-/* The rest of FWD works on what the beginning has left, once, as BCKWD does. */
-static samba_status check_continues(const samba_session *session, const samba_selection *selection, int32_t section)
+/* A link goes on from the one before it; the first one begins anew. */
+static samba_status check_link(const samba_session *session, int32_t at, samba_run_order *now)
 {
-    const samba_plan_graph *graph = &session->plan.graphs[selection->graph];
-    bool used = session->consumed_next[section] == selection->forwards;
-    for (int32_t i = graph->first_section; i < end_of(graph); i++)
-        used = used || (phase_of(session, i) == BCKWD && session->consumed_next[i] == selection->forwards);
-    return used ? samba_fail(session->context, SAMBA_ERROR_STATE,
-                             "section %d (FWD) goes on from the FWD sections before it, and %s: run them before it", section,
-                             why_not(session, selection, "there was no run of them yet", "what the last run of them left is used up"))
-                : SAMBA_OK;
+    int32_t link = session->links[at];
+    if (link > 0 && (now->done != link || now->spoiled >= 0))
+        return out_of_order(session, at, now);
+    now->done = link + 1;
+    if (link == 0)
+        now->redone = 0, now->spoiled = -1;
+    return SAMBA_OK;
+}
+
+/* The rest of FWD works on what the beginning has left, once, and before BCKWD does. */
+static samba_status check_rest(const samba_session *session, int32_t at, samba_run_order *now)
+{
+    int32_t before = -1 - session->links[at] - 1; /* of its like */
+    if (now->done != state_of(session, at)->forward_links || now->redone != before || now->spoiled >= 0)
+        return out_of_order(session, at, now);
+    now->redone++;
+    return SAMBA_OK;
+}
+
+/* Sections after BCKWD: they may take the memory of FWD and BCKWD, and what has several sections runs through. */
+static samba_status check_late(const samba_session *session, int32_t at, bool backward_done, int32_t last, samba_run_order *now)
+{
+    const samba_graph_state *graph = state_of(session, at);
+    int32_t phase = phase_of(session, at);
+    if (phase == OPT && graph->link_count > graph->forward_links && !backward_done)
+        return samba_fail(session->context, SAMBA_ERROR_STATE,
+                          "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it", at);
+    if (at > 0 && state_of(session, at - 1) == graph && phase_of(session, at - 1) == phase && last != at - 1)
+        return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (%s) goes on from section %d: run that right before it", at, samba_section_type_names[phase], at - 1);
+    if (now->done > 0 && now->done < graph->link_count)
+        now->spoiled = at;
+    return SAMBA_OK;
 }
 
 static samba_status check_order(const samba_session *session, samba_selection *selection)
 {
-    const samba_plan *plan = &session->plan;
-    const samba_plan_graph *graph = &plan->graphs[selection->graph];
-    bool can_forward = false, can_backward = false, backward_done = session->graphs[selection->graph].backward_done;
-    bool begins = false; /* some section of FWD comes before those that BCKWD computes again */
-    for (int32_t i = graph->first_section; i < end_of(graph); i++) {
-        can_forward |= phase_of(session, i) == FWD;
-        begins |= phase_of(session, i) == FWD && plan->sections[i].redone_by == 0;
-        can_backward |= phase_of(session, i) == BCKWD;
-    }
-    if (plan->section_count > 0)
-        memcpy(session->consumed_next, session->consumed, (size_t)plan->section_count * sizeof *session->consumed);
-    for (int32_t i = graph->first_section; i < end_of(graph) && session->graph >= 0 && session->graph != selection->graph; i++)
-        session->consumed_next[i] = selection->forwards; /* nothing is left of this graph's forward runs */
+    const samba_graph_state *graph = &session->graphs[selection->graph];
+    samba_run_order now = graph->order;
+    int32_t last = session->last;
+    selection->gradients_wait = graph->gradients_wait;
+    if (session->graph >= 0 && session->graph != selection->graph)
+        now = (samba_run_order){.spoiled = -1}; /* nothing is left of this graph's forward runs */
     for (int32_t i = 0; i < selection->count; i++) {
-        int32_t section = selection->sections[i], phase = phase_of(session, section);
-        if (phase == FWD && plan->sections[section].redone_by > 0 && begins) {
-            SAMBA_TRY(check_continues(session, selection, section));
-            session->consumed_next[section] = selection->forwards;
-        } else if (phase == FWD) {
-            selection->forwards++;
-            selection->forward = true;
-        } else if (phase == BCKWD) {
-            if (can_forward && session->consumed_next[section] == selection->forwards)
-                return samba_fail(session->context, SAMBA_ERROR_STATE,
-                                  "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section,
-                                  why_not(session, selection, "there was none yet", "it has used up those of the last"));
-            session->consumed_next[section] = selection->forwards;
-            selection->backward = backward_done = selection->gradients_wait = true;
-        } else if (phase == OPT && can_backward && !backward_done) {
-            return samba_fail(session->context, SAMBA_ERROR_STATE,
-                              "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it",
-                              section);
-        } else if (phase == OPT || phase == ZEROGRAD) {
-            selection->gradients_wait = phase == ZEROGRAD;
+        int32_t at = selection->sections[i], phase = phase_of(session, at);
+        const int32_t *parts = at < session->plan.section_count ? session->parts + PARTS * at : NULL;
+        bool joint = parts && parts[PART_BACKWARD] >= 0;
+        if (joint) {
+            SAMBA_TRY(check_link(session, parts[PART_FORWARD], &now));
+            SAMBA_TRY(check_link(session, parts[PART_BACKWARD], &now));
+        } else if (phase == FWD || phase == BCKWD) {
+            SAMBA_TRY(session->links[at] < -1 ? check_rest(session, at, &now) : check_link(session, at, &now));
+        } else if (phase != ZEROGRAD) {
+            SAMBA_TRY(check_late(session, at, graph->backward_done || selection->backward, last, &now));
         }
+        selection->begins |= joint || (phase == FWD && session->links[at] == 0);
+        selection->computes |= phase == FWD || phase == BCKWD;
+        selection->backward |= (phase == BCKWD || joint) && now.done == graph->link_count;
+        if (phase == BCKWD || joint)
+            selection->gradients_wait = true;
+        else if (phase == OPT || phase == ZEROGRAD)
+            selection->gradients_wait = phase == ZEROGRAD;
+        last = at;
     }
+    selection->order = now;
+    selection->last = last;
     return SAMBA_OK;
 }
 
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
-    *selection = (samba_selection){.forwards = session->forwards};
+    *selection = (samba_selection){.count = 0};
     SAMBA_TRY(samba_select_graph(session, options->graph_name, &selection->graph));
-    selection->gradients_wait = session->graphs[selection->graph].gradients_wait;
     if (options->section_type_count < 0 || options->section_id_count < 0 ||
         (options->section_type_count > 0 && !options->section_types) || (options->section_id_count > 0 && !options->section_ids))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
@@ -229,6 +392,7 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
         SAMBA_TRY(select_ids(session, options, selection));
     else
         select_schedule(session, options->run_from_call_id, options->run_until_call_id, selection);
+    SAMBA_TRY(part_sections(session, selection));
     SAMBA_TRY(check_order(session, selection));
     if (options->section_id_count == 0)
         leave_out_redone(session, selection);

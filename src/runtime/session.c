@@ -51,16 +51,14 @@ static samba_status make_room(samba_session *session)
     size_t names =
         (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
     session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
-    session->consumed = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed);
-    session->consumed_next = samba_arena_alloc(&session->arena, (size_t)plan->section_count * sizeof *session->consumed_next);
     session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
     session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
     session->graphs = samba_arena_alloc(&session->arena, (size_t)plan->graph_count * sizeof *session->graphs);
     session->graph = -1;
     session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->copies || !session->graphs || !session->argins || !session->consumed || !session->consumed_next || !session->candidates ||
-        !session->losses)
+    if (!session->copies || !session->graphs || !session->argins || !session->candidates || !session->losses)
         return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_select_begin(session));
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
@@ -201,9 +199,9 @@ samba_status samba_session_section_info(const samba_session *session, int index,
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
                           session->plan.section_count);
     const samba_plan_section *section = &session->plan.sections[index];
-    *info = (samba_section_info){section->id, samba_section_type_names[section->phase], section->stage_count, section->flops,
-                                 section->bytes, section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL,
-                                 samba_plan_graph_of(&session->plan, index)};
+    *info = (samba_section_info){section->id, samba_section_type(section), section->stage_count, section->flops, section->bytes,
+                                 section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL, samba_plan_graph_of(&session->plan, index),
+                                 section->name, section->fast_memory, section->forward_stages};
     return SAMBA_OK;
 }
 
@@ -235,6 +233,11 @@ samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, i
         add_device_memory(device, memory);
     device->interface->close(device);
     return status;
+}
+
+const char *samba_session_mapping(const samba_session *session, int graph)
+{
+    return graph >= 0 && graph < session->plan.graph_count ? samba_mapping_names[session->plan.graphs[graph].mapping == 1] : NULL;
 }
 
 const char *samba_session_graph_name(const samba_session *session) { return session->plan.graphs[0].name; }

@@ -84,6 +84,14 @@ does "write an input-like file" "loss" "$sambaflow" run "$pef" --output loss=los
 does "load weights" "loss" "$sambaflow" run "$pef" --load weights.safetensors
 does "hyperparameters" "loss" "$sambaflow" run "$pef" --hyperparameter lr=0.5
 does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-iterations 5
+does "report" "page.html" "$sambaflow" report "$pef" -o page.html
+does "report beside the PEF" "$pef.html" "$sambaflow" report "$pef" --threads 1
+refuses "report: two pages" 64 "'--output b' is one too many" "$sambaflow" report "$pef" -o a -o b
+refuses "report: no times" 1 "nothing.json" "$sambaflow" report "$pef" -o no.html --profile nothing.json
+refuses "report: a PEF is no profile" 1 "is no JSON" "$sambaflow" report "$pef" -o no.html --profile "$pef"
+refuses "report: where it cannot be written" 1 "/nowhere/page.html" "$sambaflow" report "$pef" -o /nowhere/page.html
+refuses "report: no option of it" 64 "--json is not an option of report" "$sambaflow" report "$pef" --json
+refuses "run: a pair" 64 "expected NAME=FILE" "$sambaflow" run "$pef" -o page.html
 does "measure sections as JSON" '"share"' "$sambaflow" measure-sections "$pef" --num-iterations 5 --json
 does "train" "test accuracy" "$logreg" run -p "$pef" --data "$data" --num-iterations 5
 "$logreg" compile --momentum 0 --weight-decay 0 --pef scheduled.pef >/dev/null
@@ -237,7 +245,15 @@ refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" comp
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
 refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-parallel
-refuses "app: spatial" 1 "not supported by this build" "$logreg" compile --mapping spatial
+does "app: spatial" "FWD+BCKWD" "$logreg" compile --mapping spatial -p spatial.pef
+does "app: spatial: compare with the reference" "agree with the reference" "$logreg" test --mapping spatial -b 8
+does "app: spatial: forward alone" "samples" "$logreg" measure-performance --mapping spatial -p spatial.pef --inference --num-iterations 3
+refuses "app: spatial of another PEF" 1 "was compiled with mapping 'section'" "$logreg" measure-sections --mapping spatial -p "$pef"
+refuses "app: spatial does not fit" 1 "mapping 'spatial' keeps FWD and BCKWD in fast memory at once" "$logreg" compile --mapping spatial --fast-memory 1000
+refuses "app: a stage does not fit" 1 "fast memory of 1000 bytes cannot hold stage 0" "$logreg" compile --fast-memory 1000
+refuses "app: no fast memory" 64 "--fast-memory" "$logreg" compile --fast-memory 0
+does "app: sections of modules" "h.0" "$gpt2" compile "${small[@]}" -b 8 --fast-memory 170000 -p cut.pef
+does "app: sections of modules: compare with the reference" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --fast-memory 70000
 
 # ---- PEFs that are none ----
 cp "$pef" good.pef

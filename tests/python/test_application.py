@@ -27,7 +27,7 @@ def test_defaults():
     args = parse_app_args(["run"])
     expected = {
         "command": "run", "batch_size": 1, "microbatch_size": None, "grad_accumulation_steps": 1, "inference": False, "pef": "", "pef_name": None,
-        "output_folder": "out", "mapping": "section", "precision": "fp32", "memory_budget": 0, "data_parallel": False, "reduce_on_rdu": False,
+        "output_folder": "out", "mapping": "section", "fast_memory": 0, "precision": "fp32", "memory_budget": 0, "data_parallel": False, "reduce_on_rdu": False,
         "data_parallel_mode": "normal", "num_iterations": 100, "run_graph_only": False, "num_sections": None, "seed": 0,
     }  # fmt: skip
     assert vars(args) == expected
@@ -172,8 +172,10 @@ def test_driver_keywords(app):
             app(command, loss_indexes=[0])
     with pytest.raises(ValueError, match="'run' is the application's own"):
         app("run")
-    with pytest.raises(NotImplementedError, match="compile: mapping 'spatial' is not supported"):
-        app("compile", "--mapping", "spatial")
+    app("compile", "-b", "4", "--mapping", "spatial", "--pef-name", "joint", "--fast-memory", "1000000")
+    assert get_pefmeta("out/joint/joint.pef").sections[0]["type"] == "FWD+BCKWD"
+    with pytest.raises(RuntimeError, match="small.pef was compiled with mapping 'section': compile it with mapping='spatial'"):
+        app("test", "-b", "4", "-p", "out/small/small.pef", "--mapping", "spatial")
     with pytest.raises(NotImplementedError, match="--data-parallel"):
         app("test", "--data-parallel")
     with pytest.raises(OSError, match="nowhere.pef"):

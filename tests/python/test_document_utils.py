@@ -69,7 +69,7 @@ def test_trace_graph(model):
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ValueError, match="mapping 'fused': expected one of section, spatial"):
         trace_graph(model, model.inputs, mapping="fused")
-    with pytest.raises(NotImplementedError, match="mapping 'spatial' is not supported by this version"):
+    with pytest.raises(RuntimeError, match="was compiled with mapping 'section': compile it with mapping='spatial', or trace it without"):
         trace_graph(model, model.inputs, pef=model.pef, mapping="spatial")
     with pytest.raises(ValueError, match="data_parallel_mode 'random': expected one of normal, inorder, optimal"):
         trace_graph(model, model.inputs, data_parallel_mode="random")

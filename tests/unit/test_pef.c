@@ -292,6 +292,12 @@ static void redone_by_nobody(samba_plan *p) { p->sections[1].redone_by = 4; }
 static void redone_by_itself(samba_plan *p) { p->sections[1].redone_by = p->sections[1].phase; }
 static void redone_before(samba_plan *p) { p->sections[p->section_count - 1].redone_by = 2; }
 static void redone_by_minus(samba_plan *p) { p->sections[1].redone_by = -1; }
+static void joint_backward(samba_plan *p) { p->sections[2].forward_stages = 1; }
+static void joint_beyond(samba_plan *p) { p->sections[1].forward_stages = p->sections[1].stage_count + 1; }
+static void joint_minus(samba_plan *p) { p->sections[1].forward_stages = -1; }
+static void redone_beyond(samba_plan *p) { p->sections[1].redone_stages = 1; }
+static void fast_minus(samba_plan *p) { p->sections[1].fast_memory = -1; }
+static void wrong_mapping(samba_plan *p) { p->graphs[0].mapping = 2; }
 static void overlapping_section(samba_plan *p) { p->sections[2].first_stage--; }
 static void missing_stage(samba_plan *p) { p->sections[3].stage_count--; }
 static void wrong_call(samba_plan *p) { p->calls[3] = 4; }
@@ -398,6 +404,12 @@ static const struct {
                      {redone_by_itself, "no section of that phase comes after it"},
                      {redone_before, "no section of that phase comes after it"},
                      {redone_by_minus, "redone by phase -1"},
+                     {joint_backward, "section 2: 1 stages of FWD"},
+                     {joint_beyond, "are impossible"},
+                     {joint_minus, "section 1: -1 stages of FWD"},
+                     {redone_beyond, "0 stages of FWD, 1 that BCKWD makes again"},
+                     {fast_minus, "-1 bytes of fast memory"},
+                     {wrong_mapping, "mapping is 2"},
                      {overlapping_section, "section 2:"},
                      {missing_stage, "belong to no section"},
                      {wrong_call, "no section 4 among 4"},

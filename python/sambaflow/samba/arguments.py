@@ -46,10 +46,14 @@ def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
 
 
 def check_mapping(call, mapping):
-    """How a graph is placed on the device: there is one way."""
+    """How a graph is placed on the device."""
     one_of(f"{call}: mapping", mapping, MAPPINGS)
-    if mapping != "section":
-        raise errors.UnsupportedError(f"{call}: mapping {mapping!r} is not supported by this version: use 'section'")
+
+
+def check_mapped(pef, mapped, mapping):
+    """A program that asks for 'spatial' has a PEF that was compiled so; 'section' is a default and asks for nothing."""
+    if mapping == "spatial" and mapped != mapping:
+        raise errors.StateError(f"trace_graph: {pef} was compiled with mapping {mapped!r}: compile it with mapping='spatial', or trace it without")
 
 
 def check_graph(device, name):

@@ -10,6 +10,7 @@
 ['event', 'count', 'total', 'ms', 'mean', 'ms', 'least', 'ms', 'greatest', 'ms']
 """
 import contextlib
+import html
 import json
 import time
 
@@ -25,15 +26,18 @@ def columns(rows):
     return "\n".join("  ".join([row[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(row[1:], widths[1:]))]) for row in rows) + "\n"
 
 
-def trace_events(rows, process, left_out=0):
-    """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open.
+def trace_events(rows, process, left_out=0, **other):
+    """(name, kind, begin, seconds) rows, or with a dict of more behind, as Trace Event JSON, which Perfetto and chrome://tracing open. `other` is what
+    the file says of the whole.
 
     >>> trace_events([("FWD", "section", 0.5, 0.25)], "device")["traceEvents"][1]["ts"]
     500000.0
     """
     events = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": process}}]
-    events += [{"name": name, "cat": kind, "ph": "X", "ts": 1e6 * begin, "dur": 1e6 * seconds, "pid": 1, "tid": 1} for name, kind, begin, seconds in rows]
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events_left_out": left_out}}
+    for name, kind, begin, seconds, *args in rows:
+        event = {"name": name, "cat": kind, "ph": "X", "ts": 1e6 * begin, "dur": 1e6 * seconds, "pid": 1, "tid": 1}
+        events.append({**event, "args": args[0]} if args else event)
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events_left_out": left_out, **other}}
 
 
 class Profiler:
@@ -81,6 +85,9 @@ class Profiler:
         for name, (count, seconds, least, greatest) in sorted(self.events.items(), key=lambda row: -row[1][1]):
             rows.append((name, str(count), *(f"{1e3 * x:.3f}" for x in (seconds, seconds / count, least, greatest))))
         return columns(rows)
+
+    def _repr_html_(self):
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def timeline(self):
         """Trace Event JSON of the single times."""

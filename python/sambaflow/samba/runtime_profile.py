@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runtime profiler: what sections, and with DETAILED their operators, take on the device, beside Python's cProfile of the program.
 
-The environment says whether: ENABLE_RUNTIME_PERF=SUMMARY or DETAILED. Without it starting and ending do nothing."""
+The environment says whether: ENABLE_RUNTIME_PERF=SUMMARY or DETAILED. Without it starting and ending do nothing.
+
+Each section and stage is also held against the machine's roofs (sambaflow.report.machine), measured once a process when the first profile ends: the share of what
+compute, memory or a cache allows, whichever limits it."""
 import cProfile
 import io
 import json
@@ -12,6 +15,7 @@ from typing import NamedTuple
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
+from sambaflow.report import machine, machine_struct
 from sambaflow.samba.profiler import columns, trace_events
 from sambaflow.words import text
 
@@ -28,12 +32,13 @@ def level():
 
 
 class Times(NamedTuple):
-    """Of all runs: how many, and seconds in all, of the fastest and of the slowest."""
+    """Of all runs: how many, and seconds in all, of the fastest and of the slowest; and how near that is to what the machine can do: "45 % memory"."""
 
     runs: int
     seconds: float
     least: float
     greatest: float
+    roofline: str
 
 
 class RuntimeProfile:
@@ -51,36 +56,47 @@ class RuntimeProfile:
             raise errors.StateError(f"start_runtime_profile: another profiler of Python is active: {error}") from error
 
     def end(self, log_file):
-        """Writes tables to `log_file` and the timeline beside it, as Trace Event JSON."""
+        """Writes tables to `log_file` and the timeline beside it, as Trace Event JSON. A `log_file` that ends in .html becomes the page of the session
+        (sambaflow.report), with the tables in a .log beside it."""
         self.python.disable()
         seconds = time.perf_counter() - self.begin
         device = self.device
         device.context.check(lib.samba_session_profile(device.c, lib.SAMBA_PROFILE_OFF, 0))
         if self.timer_enabled:
             print(f"runtime profile: {seconds:.6f} s from start to end")
-        with open(log_file, "w", encoding="utf-8") as file:
-            file.write(f"{device.pef}: {seconds:.6f} s from start to end\n\n{self.summary()}\n")
+        stem, ending = os.path.splitext(str(log_file))
+        page = ending.lower() in (".html", ".htm")
+        with open(stem + ".log" if page else log_file, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{device.pef}: {seconds:.6f} s from start to end\n{machine(lib.samba_session_threads(device.c))}\n\n{self.summary()}\n")
             stats = io.StringIO()
             pstats.Stats(self.python, stream=stats).sort_stats("cumulative").print_stats()
             file.write("Python (cProfile)\n" + stats.getvalue())
-        with open(os.path.splitext(str(log_file))[0] + ".json", "w", encoding="utf-8") as file:
+        with open(stem + ".json", "w", encoding="utf-8") as file:
             json.dump(self.timeline(), file)
+        if page:
+            device.report().save(log_file)
+
+    def _times(self, number, time_of, roof_of):
+        time_, roof, check = ffi.new("samba_time *"), ffi.new("samba_roof *"), self.device.context.check
+        check(time_of(self.device.c, number, time_))
+        check(roof_of(self.device.c, machine_struct(lib.samba_session_threads(self.device.c)), number, roof))
+        reached = f"{roof.share:.0%} {text(roof.bound)}".replace("%", " %") if text(roof.bound) else ""
+        return Times(time_.runs, time_.seconds, time_.least, time_.greatest, reached)
 
     def sections(self):
         """(label, flops, bytes, Times) of each section."""
-        info, time_ = ffi.new("samba_section_info *"), ffi.new("samba_time *")
+        info = ffi.new("samba_section_info *")
         for i in range(lib.samba_session_section_count(self.device.c)):
             self.device.context.check(lib.samba_session_section_info(self.device.c, i, info))
-            self.device.context.check(lib.samba_session_section_time(self.device.c, i, time_))
-            yield f"{i} {text(info.type)}", info.flops, info.bytes, Times(time_.runs, time_.seconds, time_.least, time_.greatest)
+            yield f"{i} {text(info.type)}", info.flops, info.bytes, self._times(i, lib.samba_session_section_time, lib.samba_session_section_roof)
 
     def stages(self):
         """The same of each stage: its operators."""
-        info, time_ = ffi.new("samba_stage_info *"), ffi.new("samba_time *")
+        info = ffi.new("samba_stage_info *")
         for i in range(lib.samba_session_stage_count(self.device.c)):
             self.device.context.check(lib.samba_session_stage_info(self.device.c, i, info))
-            self.device.context.check(lib.samba_session_stage_time(self.device.c, i, time_))
-            yield f"{info.section}.{i} {text(info.kind)}: {text(info.operators)}", info.flops, info.bytes, Times(time_.runs, time_.seconds, time_.least, time_.greatest)
+            label = f"{info.section}.{i} {text(info.kind)}: {text(info.operators)}"
+            yield label, info.flops, info.bytes, self._times(i, lib.samba_session_stage_time, lib.samba_session_stage_roof)
 
     def summary(self):
         """Tables of sections and, with DETAILED, of stages."""
@@ -92,17 +108,19 @@ class RuntimeProfile:
         count, left_out = ffi.new("int64_t *"), ffi.new("int64_t *")
         events = lib.samba_session_profile_events(self.device.c, count, left_out)
         sections, stages = [row[0] for row in self.sections()], [row[0] for row in self.stages()]
-        rows = ((sections[e.section] if e.stage < 0 else stages[e.stage], "section" if e.stage < 0 else "operator", e.begin, e.seconds)
+        rows = ((sections[e.section], "section", e.begin, e.seconds, {"section": e.section}) if e.stage < 0 else
+                (stages[e.stage], "operator", e.begin, e.seconds, {"section": e.section, "stage": e.stage})
                 for e in (events[i] for i in range(count[0])))  # fmt: skip
-        return trace_events(rows, f"{self.device.pef} on the device", left_out[0])
+        return trace_events(rows, f"{self.device.pef} on the device", left_out[0], graph=self.device.graph_name, sections=len(sections), stages=len(stages),
+                            threads=lib.samba_session_threads(self.device.c), isa=text(lib.samba_session_isa(self.device.c)))  # fmt: skip
 
 
 def _table(rows):
     rows = [row for row in rows if row[3].runs]
     total = sum(row[3].seconds for row in rows) or 1.0
-    lines = [("what", "runs", "total ms", "mean ms", "least ms", "greatest ms", "share", "GFLOP/s", "GB/s")]
+    lines = [("what", "runs", "total ms", "mean ms", "least ms", "greatest ms", "share", "GFLOP/s", "GB/s", "roofline")]
     for label, flops, bytes_, t in rows:
         mean = t.seconds / t.runs or 1e-9
         lines.append((label, str(t.runs), *(f"{1e3 * x:.4f}" for x in (t.seconds, mean, t.least, t.greatest)), f"{t.seconds / total:.1%}",
-                      f"{flops / mean / 1e9:.1f}", f"{bytes_ / mean / 1e9:.1f}"))  # fmt: skip
+                      f"{flops / mean / 1e9:.1f}", f"{bytes_ / mean / 1e9:.1f}", t.roofline))  # fmt: skip
     return columns(lines)

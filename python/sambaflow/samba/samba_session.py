@@ -25,7 +25,8 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, trees
-from sambaflow.samba.arguments import NO_CALLS, call_id, check_data_parallel, check_graph, listed, module, one_of, output_gradients, settings
+from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_graph, check_mapped, check_mapping, listed, module
+from sambaflow.samba.arguments import one_of, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
@@ -65,7 +66,7 @@ class SambaSession:
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything with
         attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device where it is not
         told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and `data_parallel_mode` are defaults of run;
-        `mapping` must be "section". Other attributes are left alone. What was set up before is replaced."""
+        `mapping` is what compile and trace_graph go by. Other attributes are left alone. What was set up before is replaced."""
         self._settings = settings(args)
         self.seed = self._settings.get("seed", self.seed)
 
@@ -128,12 +129,18 @@ class SambaSession:
         self._runtime_profile = RuntimeProfile(self.loaded(), word, timer_enabled)
 
     def end_runtime_profile(self, log_file="cprofile_tmp.log"):
-        """Ends it and writes tables of both to `log_file`, and a timeline beside it, as Trace Event JSON with the ending .json."""
+        """Ends it and writes tables of both to `log_file`, and a timeline beside it, as Trace Event JSON with the ending .json. A `log_file` that ends
+        in .html becomes a page for browsers (see report), with the tables in a .log beside it."""
         profile, self._runtime_profile = self._runtime_profile, None
         if profile is not None:
             profile.end(log_file)
         elif level() is not None:
             raise errors.StateError("end_runtime_profile: call start_runtime_profile first")
+
+    def report(self):
+        """A sambaflow.report.Report of the loaded PEF: a page with sections, timeline, roofline, memory over time and stages, to `save(path)` or, in a
+        notebook, to see. It has the times of the last runtime profile."""
+        return self.loaded().report()
 
     # ---- pinned memory ----
 
@@ -199,11 +206,17 @@ class SambaSession:
 
     def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=False,
                 output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0, init_output_grads=None,
-                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, **unknown):  # fmt: skip
+                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, mapping=None, fast_memory=0, **unknown):  # fmt: skip
         """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `app_dir`, `config_dict` and
         `pef_metadata` are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph) and `squeeze_bs_dim` (a dim of 1
-        costs nothing here) change nothing."""
+        costs nothing here) change nothing.
+
+        `mapping` 'section' (or None, where setup says nothing else) cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
+        there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one section, and refuses
+        where it does not fit. Results are the same, bit by bit."""
         refuse_unknown(unknown, self.compile)
+        mapping = mapping or self._settings.get("mapping", "section")
+        check_mapping("compile", mapping)
         tracer, _ = self._trace(model, inputs, loss_indices, name)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = [encoded(name or type(model).__name__, "compile: name"), path_of(output_folder, "compile: output_folder"),
@@ -214,6 +227,7 @@ class SambaSession:
         one_of("precision", precision, _PRECISIONS)
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
+        options.mapping, options.fast_memory = MAPPINGS.index(mapping), fast_memory
         if not inference:
             groups, _kept = structs(tracer, optimizer_list("compile", optimizers))
             options.optimizers, options.optimizer_count = groups, len(groups)
@@ -222,7 +236,7 @@ class SambaSession:
         write_notes(text(path), app_dir, config_dict, pef_metadata)
         return text(path)
 
-    def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True):
+    def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True, mapping="section"):
         """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the hyperparameters become
         those of the optimizers."""
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
@@ -234,6 +248,7 @@ class SambaSession:
                 device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
         else:
             device = self._device
+        check_mapped(device.pef, device.mapping, mapping if mapping != "section" else self._settings.get("mapping", mapping))
         self._compare(device, tracer)
         self._use(device, tracer.regions.places)
         self._traced = {}

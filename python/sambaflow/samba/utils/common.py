@@ -50,7 +50,8 @@ def common_app_driver(args, model, inputs, optim=None, name="", init_output_grad
 def _compile(args, model, inputs, optim, name, keywords):
     options = {
         "inference": args.inference, "output_folder": args.output_folder, "pef_name": args.pef_name, "precision": args.precision,
-        "grad_accumulation_steps": args.grad_accumulation_steps, "memory_budget": args.memory_budget, "config_dict": vars(args), **keywords,
+        "grad_accumulation_steps": args.grad_accumulation_steps, "memory_budget": args.memory_budget, "mapping": args.mapping,
+        "fast_memory": args.fast_memory, "config_dict": vars(args), **keywords,
     }  # fmt: skip
     optim = None if options["inference"] else optim
     if not args.pef:

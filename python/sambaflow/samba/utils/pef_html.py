@@ -29,13 +29,13 @@ def bytes_text(number):
 
 def tables(meta):
     """The HTML of a PefMeta."""
-    sections = [(s["id"], s["type"], s["stage_count"], flops_text(s["flops"]), bytes_text(s["bytes"])) for s in meta.sections]
+    sections = [(s["id"], s["type"], s["stage_count"], flops_text(s["flops"]), bytes_text(s["bytes"]), bytes_text(s["fast_memory"]), s["name"]) for s in meta.sections]
     memory = [(part.replace("_", ", "), bytes_text(size)) for part, size in meta.memory.items()]
     shown = {name: t for name, t in meta.tensors.items() if t["kind"] in ("input", "parameter", "output")}
     tensors = [(name, t["kind"], t["dtype"], "×".join(map(str, t["shape"])) or "1") for name, t in shown.items()]
     return (
         f"<div><p><b>{escape(meta.path)}</b></p>"
-        + _table(("section", "type", "stages", "work", "moved"), sections)
+        + _table(("section", "type", "stages", "work", "moved", "fast memory", "name"), sections)
         + _table(("device memory", "size"), memory)
         + f"<details><summary>{len(tensors)} inputs, parameters and outputs</summary>"
         + _table(("tensor", "kind", "dtype", "shape"), tensors)

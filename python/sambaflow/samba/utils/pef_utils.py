@@ -28,7 +28,7 @@ class PefMeta(Mapping):
     """Sections with their work, device memory, tensors and hyperparameters of a PEF, and its program's notes: as attributes, or as a mapping of
     their names. A notebook shows it as tables.
 
-    `sections`: a dict each with id, type, stage_count, flops and bytes. `memory`: bytes by use, with this machine's scratch. `tensors`: kind,
+    `sections`: a dict each with id, type, stage_count, flops, bytes, fast_memory (bytes its stages touch) and name (modules). `memory`: bytes by use, with this machine's scratch. `tensors`: kind,
     dtype and shape by name."""
 
     def __init__(self, path):
@@ -50,7 +50,8 @@ class PefMeta(Mapping):
         info, found = ffi.new("samba_section_info *"), []
         for i in range(lib.samba_session_section_count(session.c)):
             session.context.check(lib.samba_session_section_info(session.c, i, info))
-            found.append({"id": info.id, "type": text(info.type), "stage_count": info.stage_count, "flops": info.flops, "bytes": info.bytes})
+            found.append({"id": info.id, "type": text(info.type), "stage_count": info.stage_count, "flops": info.flops, "bytes": info.bytes,
+                          "fast_memory": info.fast_memory, "name": text(info.name)})  # fmt: skip
         return found
 
     @staticmethod

@@ -43,11 +43,11 @@ from sambaflow.words import text
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
                 transfer_device=True):  # fmt: skip
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
-    sets the gradients of outputs to ones; hyperparameters (lr ...) become those of `optim`. Returns the traced outputs, which are
-    `model.output_tensors` too."""
+    sets the gradients of outputs to ones; hyperparameters (lr ...) become those of `optim`. With `mapping` 'spatial' the PEF must be
+    one that was compiled so. Returns the traced outputs, which are `model.output_tensors` too."""
     check_mapping("trace_graph", mapping)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
-    outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device)
+    outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device, mapping)
     if init_output_grads:
         _init_output_grads(outputs)
     return outputs

@@ -2,23 +2,24 @@
  *
  * What this machine can do at most: fp32 multiply-adds between registers, on as many threads as the work it is compared with, with the widest
  * vectors the CPU has. Measured each time, because a clock or a neighbour changes it from minute to minute. */
-#include "app/app.h"
+#include "report/report.h"
+#include <sambaflow/app.h>
 
 #include <omp.h>
 
 #define PEAK_NAME loop_generic
 #define PEAK_BYTES 16
 #define PEAK_TARGET
-#include "app/peak_loop.h"
+#include "report/peak_loop.h"
 #if defined(__x86_64__)
 #define PEAK_NAME loop_avx2
 #define PEAK_BYTES 32
 #define PEAK_TARGET __attribute__((target("avx2,fma")))
-#include "app/peak_loop.h"
+#include "report/peak_loop.h"
 #define PEAK_NAME loop_avx512
 #define PEAK_BYTES 64
 #define PEAK_TARGET __attribute__((target("avx512f,prefer-vector-width=512")))
-#include "app/peak_loop.h"
+#include "report/peak_loop.h"
 #endif
 
 #if defined(__x86_64__)

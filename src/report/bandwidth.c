@@ -2,7 +2,8 @@
  *
  * How fast memory is read: all threads pass over an array that no cache holds, and add it up by vectors. What a step does whose time is that of its
  * weights coming from memory is compared with this. */
-#include "app/app.h"
+#include "report/report.h"
+#include <sambaflow/app.h>
 
 #include <omp.h>
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The roofs of this machine, and what share of them work reaches. Bandwidth is that of reading (bandwidth.c), since a stage reads more than it writes; that of a
+ * cache is the same of a quarter MiB, again and again. What counts is the best of several times: others may be at work. */
+#include "report/report.h"
+#include <sambaflow/app.h>
+
+#include <omp.h>
+#include <string.h>
+
+#define CACHE_BYTES (256 << 10)
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static uint64_t sum_of(const uint64_t *restrict words, int64_t count)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += words[i];
+    return sum;
+}
+
+/* Seconds in which each thread reads its part of `words` so many times. */
+static double time_reading(const uint64_t *words, int64_t words_each, int64_t rounds, int threads)
+{
+    uint64_t sum = 0;
+    double start = samba_seconds();
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+    for (int64_t i = 0; i < rounds; i++)
+        sum += sum_of(words + omp_get_thread_num() * words_each + (int64_t)(sum & 7), words_each - 8); /* 0: but the compiler may not know */
+    double seconds = samba_seconds() - start;
+    return sum == 0 ? seconds : 0; /* the memory is all zeros */
+}
+
+static double best_rate(const uint64_t *words, int64_t words_each, int threads, int repeats)
+{
+    int64_t rounds = 1;
+    while (time_reading(words, words_each, rounds, threads) < 0.004 && rounds < 1 << 20)
+        rounds *= 2;
+    double best = 0, bytes = 8.0 * (double)(words_each - 8) * (double)rounds * threads;
+    for (int i = 0; i < repeats; i++) {
+        double seconds = time_reading(words, words_each, rounds, threads);
+        if (seconds > 0 && bytes / seconds > best)
+            best = bytes / seconds;
+    }
+    return best;
+}
+
+/* "model name : AMD EPYC ..." of the first processor. */
+static void find_name(char *name, size_t size)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    name[0] = '\0';
+    while (file && !name[0] && fgets(line, sizeof line, file)) {
+        const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+        if (colon && colon[1] == ' ')
+            snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    }
+    if (file)
+        fclose(file);
+}
+
+samba_status samba_machine_measure(samba_context *context, int threads, samba_machine *machine)
+{
+    *machine = (samba_machine){.threads = threads};
+    if (threads < 1 || threads > 4096)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_machine_measure: %d threads, expected 1 to 4096", threads);
+    samba_host_memory memory;
+    SAMBA_TRY(samba_host_memory_new(context, threads * (int64_t)CACHE_BYTES, threads, &memory));
+    const uint64_t *words = (const uint64_t *)(void *)memory.data;
+    machine->cache_bytes_per_second = best_rate(words, CACHE_BYTES / 8, threads, 8);
+    samba_host_memory_free(&memory);
+    SAMBA_TRY(samba_measure_bandwidth(context, threads, &machine->memory_bytes_per_second));
+    machine->flops_per_second = samba_measure_fma_peak(threads);
+    machine->bf16_flops_per_second = samba_measure_bf16_peak(threads);
+    find_name(machine->processor, sizeof machine->processor);
+    return SAMBA_OK;
+}
+
+static double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+typedef struct need { /* least seconds: with data from memory and from caches, and the parts of them in which data is what is waited for */
+    double memory, cache, waits_memory, waits_cache;
+} need;
+
+static void add_need(need *sum, const samba_machine *machine, bool bf16, double flops, double bytes)
+{
+    double peak = bf16 && machine->bf16_flops_per_second > 0 ? machine->bf16_flops_per_second : machine->flops_per_second;
+    double compute = over(flops, peak), memory = over(bytes, machine->memory_bytes_per_second), cache = over(bytes, machine->cache_bytes_per_second);
+    sum->memory += memory > compute ? memory : compute;
+    sum->cache += cache > compute ? cache : compute;
+    sum->waits_memory += memory > compute ? memory : 0;
+    sum->waits_cache += cache > compute ? cache : 0;
+}
+
+static samba_roof roof_of(const need *sum, double seconds)
+{
+    samba_roof roof = {.bound = "", .seconds = sum->memory};
+    if (seconds <= 0 || sum->memory <= 0)
+        return roof;
+    bool cached = sum->memory > seconds && sum->waits_memory > 0;
+    double least = cached ? sum->cache : sum->memory, waits = cached ? sum->waits_cache : sum->waits_memory;
+    roof.bound = 2 * waits < least ? "compute" : cached ? "cache" : "memory";
+    roof.share = least / seconds;
+    return roof;
+}
+
+samba_roof samba_machine_roof(const samba_machine *machine, bool bf16, double flops, double bytes, double seconds)
+{
+    need sum = {0};
+    add_need(&sum, machine, bf16, flops, bytes);
+    return roof_of(&sum, seconds);
+}
+
+bool samba_stage_is_bf16(const samba_stage *stage)
+{
+    if (stage->kind == SAMBA_STAGE_CONTRACT)
+        return stage->contract.a.dtype == SAMBA_BFLOAT16 && stage->contract.b.dtype == SAMBA_BFLOAT16;
+    return stage->kind == SAMBA_STAGE_ATTENTION && stage->operand_count > 0 && stage->operands[0].dtype == SAMBA_BFLOAT16;
+}
+
+double samba_time_mean(const samba_time *time) { return time->runs > 0 ? time->seconds / (double)time->runs : 0; }
+
+samba_roof samba_stage_roof(const samba_stage *stage, const samba_machine *machine, double seconds)
+{
+    return samba_machine_roof(machine, samba_stage_is_bf16(stage), (double)stage->flops, (double)stage->bytes, seconds);
+}
+
+samba_roof samba_section_roof(const samba_plan *plan, const samba_plan_section *section, const samba_machine *machine, double seconds)
+{
+    need sum = {0};
+    for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++)
+        add_need(&sum, machine, samba_stage_is_bf16(&plan->stages[i]), (double)plan->stages[i].flops, (double)plan->stages[i].bytes);
+    return roof_of(&sum, seconds);
+}
+
+samba_status samba_session_stage_roof(const samba_session *session, const samba_machine *machine, int stage, samba_roof *roof)
+{
+    samba_time time;
+    SAMBA_TRY(samba_session_stage_time(session, stage, &time));
+    *roof = samba_stage_roof(&session->plan.stages[stage], machine, samba_time_mean(&time));
+    return SAMBA_OK;
+}
+
+samba_status samba_session_section_roof(const samba_session *session, const samba_machine *machine, int section, samba_roof *roof)
+{
+    samba_time time;
+    SAMBA_TRY(samba_session_section_time(session, section, &time));
+    const samba_plan_section *its = &session->plan.sections[section];
+    *roof = samba_section_roof(&session->plan, its, machine, samba_time_mean(&time));
+    return SAMBA_OK;
+}

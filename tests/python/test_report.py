@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a session: one HTML file without a network, whose numbers are those of the plan, of what was measured and of arithmetic; names are text
+whatever they hold; a chromium that is installed draws it."""
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import torch
+
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+from sambaflow import report, runtime
+
+HOSTILE = "</script><img src=x onerror=alert(1)>&\"'\\u003c\u2028é"
+
+
+class Page(html.parser.HTMLParser):
+    """What a page holds: its elements, and the text of its scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.scripts = [], []
+        self.feed(text)
+        self.close()
+        self.numbers = json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == "numbers"))
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_data(self, data):
+        if self.cdata_elem == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = attributes, text + data
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(40, 30), torch.nn.Linear(30, 10)
+
+    def forward(self, x, label):
+        y = self.second(torch.nn.functional.relu(self.first(x)))
+        return torch.nn.functional.cross_entropy(y, label), y
+
+
+@pytest.fixture
+def traced(tmp_path):
+    samba.session.reset()
+    model = samba.from_torch_model_(Model())
+    optim = samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    inputs = samba.randn(8, 40, name="x"), samba.from_torch_tensor(torch.randint(10, (8,)), name="label")
+    pef = samba.session.compile(model, inputs, optim, HOSTILE.replace("/", "|"), loss_indices=[(0,)], output_folder=str(tmp_path), pef_name="small")
+    outputs = utils.trace_graph(model, inputs, optim, loss_indices=[(0,)], pef=pef)
+    yield inputs, outputs, pef
+    samba.session.reset()
+
+
+def test_plan_alone(traced):
+    inputs, outputs, pef = traced
+    made = samba.session.report()
+    page = Page(made.html)
+    for tag, attributes in page.elements:  # nothing from elsewhere
+        assert tag not in ("link", "iframe", "img", "object") and not {"src", "href"} & set(attributes)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", made.html)
+    numbers = page.numbers
+    assert numbers["name"] == numbers["graphs"][0]["name"] == HOSTILE.replace("/", "|") and numbers["pef"] == pef  # as text, whatever it says
+    assert [tag for tag, _ in page.elements].count("script") == 2 and "<img" not in made.html.replace("\\u003c", "")
+    assert [s["type"] for s in numbers["sections"]] == ["FWD", "BCKWD", "OPT"]
+    assert [(g["first"], g["count"], g["inference"], g["mapping"]) for g in numbers["graphs"]] == [(0, 3, False, "section")]
+    assert numbers["graphs"][0]["flops"] == sum(s["flops"] for s in numbers["sections"])
+    assert sum(s["count"] for s in numbers["sections"]) == len(numbers["stages"])
+    for section in numbers["sections"]:
+        stages = numbers["stages"][section["first"] : section["first"] + section["count"]]
+        assert section["flops"] == sum(s["flops"] for s in stages) and section["bytes"] == sum(s["bytes"] for s in stages)
+        assert section["roof"] == pytest.approx(sum(s["roof"] for s in stages), rel=1e-4) and "seconds" not in section
+    roof = numbers["machine"]
+    for stage in numbers["stages"]:
+        least = max(stage["flops"] / roof["flops"], stage["bytes"] / roof["memory"])
+        assert stage["roof"] == pytest.approx(least, rel=1e-4)
+    lasting = numbers["live"]["lasting"]
+    weights = 4 * (30 * 40 + 30 + 10 * 30 + 10)
+    assert lasting["parameters"] == weights and weights <= lasting["gradients"] <= weights + 64
+    assert weights <= lasting["optimizer state and buffers"] <= weights + 64
+    live = numbers["live"]
+    assert live["activations"][live["peak"]] == max(live["activations"]) >= 4 * 8 * 30  # the hidden values at least
+    assert sum(lasting.values()) + max(live["activations"]) <= live["planned"]
+    assert isinstance(made, report.Report) and made._repr_html_().startswith("<iframe srcdoc=") and pef in repr(made)
+    frame = Page.__base__()  # the frame's attribute holds the page, whole
+    frame.handle_starttag = lambda tag, attrs: setattr(frame, "found", dict(attrs)["srcdoc"])
+    frame.feed(made._repr_html_())
+    assert frame.found == made.html
+
+
+def test_measured(traced, tmp_path, monkeypatch):
+    inputs, outputs, pef = traced
+    monkeypatch.setenv("ENABLE_RUNTIME_PERF", "DETAILED")
+    samba.session.start_runtime_profile(timer_enabled=False)
+    for _ in range(5):
+        samba.session.run(inputs, outputs)
+    samba.session.end_runtime_profile(tmp_path / "p.html")
+    numbers = Page((tmp_path / "p.html").read_text()).numbers
+    timeline = json.loads((tmp_path / "p.json").read_text())
+    events = [e for e in timeline["traceEvents"] if e["ph"] == "X"]
+    for i, stage in enumerate(numbers["stages"]):
+        times = [e["dur"] / 1e6 for e in events if e["args"].get("stage") == i]
+        assert stage["runs"] == len(times) == 5 and stage["seconds"] == pytest.approx(sum(times) / 5, rel=1e-3)
+        assert stage["least"] == pytest.approx(min(times), rel=1e-3) and stage["greatest"] == pytest.approx(max(times), rel=1e-3)
+        assert stage["bound"] in ("compute", "memory", "cache") and stage["share"] > 0
+    log = (tmp_path / "p.log").read_text()
+    assert str(report.machine(runtime.lib.samba_session_threads(samba.session.loaded().c))) in log
+    assert re.search(r"^0 FWD .* \d+ % (compute|memory|cache)$", log, re.M) and "cumulative" in log
+    program = shutil.which("sambaflow")
+    if program:  # the same times by the command
+        made = subprocess.run([program, "report", pef, "-o", tmp_path / "c.html", "--profile", tmp_path / "p.json"], check=True, capture_output=True, text=True)
+        assert made.stdout.strip() == str(tmp_path / "c.html")
+        again = Page((tmp_path / "c.html").read_text()).numbers
+        for one, other in zip(numbers["sections"] + numbers["stages"], again["sections"] + again["stages"]):
+            assert other["runs"] == one["runs"] and other["seconds"] == pytest.approx(one["seconds"], rel=1e-3)
+
+
+def test_refused(traced):
+    with pytest.raises(ValueError, match="0 threads, expected 1 to 4096"):
+        report.machine(0)
+    samba.session.reset()
+    with pytest.raises(RuntimeError, match="no PEF is loaded"):
+        samba.session.report()
+
+
+def test_in_a_browser(traced, tmp_path):
+    """What the page's script draws, where there is a browser."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not browser:
+        pytest.skip("no chromium here")
+    samba.session.report().save(tmp_path / "p.html")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", f"--user-data-dir={tmp_path / 'browser'}"]
+    shown = subprocess.run([browser, *flags, "--dump-dom", (tmp_path / "p.html").as_uri()], capture_output=True, text=True, timeout=120).stdout
+    numbers = Page((tmp_path / "p.html").read_text()).numbers
+    body = shown[: shown.index('<script id="numbers"')]
+    assert body.count("<tr>") == 2 + len(numbers["sections"]) + len(numbers["stages"])
+    assert body.count("<circle") == sum(s["flops"] > 0 and s["bytes"] > 0 for s in numbers["stages"])
+    assert "<img" not in body and "onerror=alert(1)&gt;" in body
+    assert f"at stage {numbers['live']['peak']}</text>" in body

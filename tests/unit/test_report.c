@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of a plan: roofs against arithmetic, memory over time against counting byte by byte, names that would be markup as text that JSON gives
+ * back, Trace Event files read and refused, memory refused. Seeds are printed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../pef/plans.h"
+#include "failing_allocator.h"
+#include "report/report.h"
+#include "tensor/philox.h"
+#include "training.h"
+#include <jansson.h>
+#include <math.h>
+#include <time.h>
+
+static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
+
+static void check_roof(samba_roof roof, const char *bound, double share, double seconds)
+{
+    assert_string_equal(roof.bound, bound);
+    assert_true(fabs(roof.share - share) < 1e-12 && fabs(roof.seconds - seconds) <= 1e-12 * seconds);
+}
+
+static void test_roofs(void **unused)
+{
+    (void)unused;
+    check_roof(samba_machine_roof(&machine, false, 100e9, 1e9, 2), "compute", 0.5, 1);
+    check_roof(samba_machine_roof(&machine, true, 100e9, 1e9, 1), "compute", 0.5, 0.5);
+    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 4), "memory", 0.25, 1);
+    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.5), "cache", 0.4, 1); /* 20 GB/s come from no memory */
+    check_roof(samba_machine_roof(&machine, false, 15e9, 10e9, 0.5), "cache", 0.4, 1);
+    check_roof(samba_machine_roof(&machine, false, 30e9, 10e9, 0.5), "compute", 0.6, 1);
+    check_roof(samba_machine_roof(&machine, false, 0, 10e9, 2), "memory", 0.5, 1);
+    check_roof(samba_machine_roof(&machine, false, 0, 0, 2), "", 0, 0);
+    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0), "", 0, 1); /* not measured */
+    check_roof(samba_machine_roof(&(samba_machine){.threads = 1}, false, 1e9, 10e9, 1), "", 0, 0);
+    samba_machine here;
+    refuse(samba_machine_measure(context, 0, &here), SAMBA_ERROR_ARGUMENT, "0 threads, expected 1 to 4096");
+    need(samba_machine_measure(context, 1, &here));
+    assert_true(here.threads == 1 && here.flops_per_second > 1e8 && here.memory_bytes_per_second > 1e7 && here.cache_bytes_per_second > 1e7);
+}
+
+/* ---- memory over time ---- */
+#define MOST_BYTES 640
+static uint64_t seed, drawn;
+static int below(int bound) { return (int)samba_philox_below(samba_philox_word64(seed, drawn++), (uint64_t)bound); }
+
+/* Buffers anywhere in a small arena, over each other too; stages that touch some. The rest of the stages' being is not looked at. */
+static void make_random_plan(samba_plan *plan)
+{
+    plan_begin(plan, context, "random");
+    plan->memory_bytes = plan->memory.total = 64 * (1 + below(MOST_BYTES / 64));
+    plan_section(plan, 1); /* FWD */
+    int tensors = below(4), buffers = tensors + below(12), stages = below(9);
+    const int64_t one[] = {1};
+    for (int i = 0; i < tensors; i++) {
+        char name[] = {(char)('a' + i), 0};
+        plan->tensors[plan->tensor_count++] = (samba_plan_tensor){.name = samba_arena_strdup(&plan->arena, name), .kind = below(5), .dtype = SAMBA_UINT8, .buffer = i};
+    }
+    for (int i = 0; i < buffers; i++) {
+        int64_t offset = 64 * below((int)(plan->memory_bytes / 64));
+        plan->buffers[plan->buffer_count++] = (samba_buffer){offset, below((int)(plan->memory_bytes - offset) + 1)};
+    }
+    for (int s = 0; s < stages; s++) {
+        samba_stage *stage = plan_stage(plan, SAMBA_STAGE_TILE, "stage", 1, one);
+        for (int k = below(4); k > 0 && buffers > 0; k--)
+            if (below(2))
+                operand(stage, below(buffers + 1) - 1, SAMBA_UINT8, 0, 0);
+            else
+                store(stage, 0, below(buffers), SAMBA_UINT8, 0, 0);
+    }
+}
+
+static bool touches(const samba_stage *stage, int32_t buffer)
+{
+    for (int32_t o = 0; o < stage->operand_count; o++)
+        if (stage->operands[o].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* Is the byte in the buffer, and is the buffer in use at the stage? Those of tensors always are. */
+static bool holds(const samba_plan *plan, int32_t buffer, int64_t byte)
+{
+    return byte >= plan->buffers[buffer].offset && byte < plan->buffers[buffer].offset + plan->buffers[buffer].bytes;
+}
+
+static bool in_use(const samba_plan *plan, int32_t buffer, int32_t stage)
+{
+    bool before = false, after = false;
+    for (int32_t s = 0; s < plan->stage_count; s++) {
+        before |= s <= stage && touches(&plan->stages[s], buffer);
+        after |= s >= stage && touches(&plan->stages[s], buffer);
+    }
+    return before && after;
+}
+
+static bool in_use_ever(const samba_plan *plan, int32_t buffer)
+{
+    bool ever = false;
+    for (int32_t s = 0; s < plan->stage_count; s++)
+        ever |= touches(&plan->stages[s], buffer);
+    return ever;
+}
+
+static void check_live(const samba_plan *plan)
+{
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    samba_live live;
+    samba_constants constants; /* tested by test_constants */
+    need(samba_live_find(plan, &plan->memory, &arena, &live));
+    need(samba_constants_find(plan, &arena, &constants));
+    double lasting[SAMBA_LIVE_LASTING] = {0}, all = 0;
+    static const samba_live_kind kinds[] = {SAMBA_LIVE_INPUTS, SAMBA_LIVE_PARAMETERS, SAMBA_LIVE_STATE, SAMBA_LIVE_GRADIENTS, SAMBA_LIVE_INPUTS};
+    for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
+        int first = SAMBA_LIVE_LASTING;
+        for (int32_t t = 0; t < plan->tensor_count; t++)
+            if (holds(plan, plan->tensors[t].buffer, byte) && (int)kinds[plan->tensors[t].kind] < first)
+                first = (int)kinds[plan->tensors[t].kind];
+        for (int32_t b = plan->tensor_count; b < plan->buffer_count && first == SAMBA_LIVE_LASTING; b++)
+            if (holds(plan, b, byte) && constants.buffer[b] && in_use_ever(plan, b))
+                first = SAMBA_LIVE_CONSTANTS;
+        if (first < SAMBA_LIVE_LASTING)
+            lasting[first]++, all++;
+    }
+    for (int i = 0; i < SAMBA_LIVE_LASTING; i++)
+        assert_true(live.lasting[i] == lasting[i]);
+    double most = -1;
+    for (int32_t s = 0; s < plan->stage_count; s++) {
+        double count = -all;
+        for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
+            bool used = false;
+            for (int32_t b = 0; b < plan->buffer_count && !used; b++)
+                used = holds(plan, b, byte) && (b < plan->tensor_count || in_use(plan, b, s) || (constants.buffer[b] && in_use_ever(plan, b)));
+            count += used;
+        }
+        assert_true(live.activations[s] == count);
+        most = fmax(most, count);
+    }
+    assert_true(live.peak < 0 ? plan->stage_count == 0 : live.activations[live.peak] == most);
+    samba_arena_free(&arena);
+}
+
+static void test_live(void **unused)
+{
+    (void)unused;
+    seed = (uint64_t)time(NULL);
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < 300; i++) {
+        samba_plan plan;
+        make_random_plan(&plan);
+        check_live(&plan);
+        samba_plan_free(&plan);
+    }
+}
+
+/* ---- the page ---- */
+static json_t *numbers_of(const char *page)
+{
+    static const char begin[] = "<script id=\"numbers\" type=\"application/json\">";
+    const char *at = strstr(page, begin), *end = at ? strstr(at, "</script>") : NULL;
+    assert_non_null(end);
+    json_error_t error;
+    json_t *numbers = json_loadb(at + strlen(begin), (size_t)(end - at) - strlen(begin), 0, &error);
+    if (!numbers)
+        fail_msg("the page's JSON: line %d: %s", error.line, error.text);
+    return numbers;
+}
+
+static void test_names(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *given, *shown;
+    } cases[] = {{"plain.weight", "plain.weight"},
+                 {"</script><script>alert(1)</script>", "</script><script>alert(1)</script>"},
+                 {"<!--&lt;\"'\\u003c\n\t\x7f\x01", "<!--&lt;\"'\\u003c\n\t\x7f\x01"},
+                 {"gr\xc3\xb6\xc3\x9f" "e \xf0\x9f\x90\x8d", "gr\xc3\xb6\xc3\x9f" "e \xf0\x9f\x90\x8d"},
+                 {"\xff<\xc3(\xed\xa0\x80\xf5", "\xef\xbf\xbd<\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+                 {"cut \xf0\x9f\x90", "cut \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}};
+    for (int i = 0; i < SAMBA_COUNT(cases); i++) {
+        samba_plan plan;
+        make_train_plan(&plan, context, 5);
+        char given[128];
+        snprintf(given, sizeof given, "%s", cases[i].given);
+        plan.name = plan.sections[0].name = plan.stages[0].name = given;
+        samba_report report = {.plan = &plan, .pef = given, .machine = &machine, .memory = plan.memory, .threads = 2, .isa = "generic"};
+        samba_text page;
+        samba_text_init(&page, context);
+        need(samba_report_page(context, &report, &page));
+        json_t *numbers = numbers_of(page.data);
+        assert_string_equal(json_string_value(json_object_get(numbers, "name")), cases[i].shown);
+        assert_string_equal(json_string_value(json_object_get(numbers, "pef")), cases[i].shown);
+        json_t *section = json_array_get(json_object_get(numbers, "sections"), 0), *stage = json_array_get(json_object_get(numbers, "stages"), 0);
+        assert_string_equal(json_string_value(json_object_get(section, "name")), cases[i].shown);
+        assert_string_equal(json_string_value(json_object_get(stage, "name")), cases[i].shown);
+        assert_string_equal(json_string_value(json_object_get(json_object_get(numbers, "machine"), "processor")), machine.processor);
+        int scripts = 0;
+        for (const char *at = page.data; (at = strstr(at, "</script>")); at++)
+            scripts++;
+        assert_int_equal(scripts, 2);
+        json_decref(numbers);
+        samba_text_clear(&page);
+        samba_plan_free(&plan);
+    }
+}
+
+/* ---- Trace Event files ---- */
+static samba_status read_trace(const samba_plan *plan, const char *text, samba_arena *arena, samba_report *report)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/trace.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    *report = (samba_report){.plan = plan};
+    return samba_trace_read(context, path, plan, arena, report);
+}
+
+static void test_traces(void **unused)
+{
+    (void)unused;
+    samba_plan plan;
+    make_train_plan(&plan, context, 5);
+    samba_arena arena;
+    samba_arena_init(&arena, context);
+    samba_report r;
+    char text[1024], other[128];
+    snprintf(other, sizeof other, "\"otherData\": {\"graph\": \"%s\", \"sections\": %d, \"stages\": %d, \"events_left_out\": 7}", plan.name, plan.section_count,
+             plan.stage_count);
+#define TRACE(events) (snprintf(text, sizeof text, "{\"traceEvents\": [%s], %s}", events, other), text)
+    need(read_trace(&plan, TRACE("{\"ph\": \"M\"}, {\"ph\": \"X\", \"dur\": 2000, \"args\": {\"section\": 1}}, {\"ph\": \"X\", \"dur\": 4e3, \"args\": {\"section\": 1}}"), &arena, &r));
+    assert_true(r.sections[1].runs == 2 && fabs(r.sections[1].seconds - 6e-3) < 1e-12 && r.sections[1].least == 2e-3 && r.sections[1].greatest == 4e-3);
+    assert_true(r.sections[0].runs == 0 && !r.stages && r.left_out == 7);
+    need(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 0}}"), &arena, &r));
+    assert_true(r.stages[0].runs == 1);
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 99}}"), &arena, &r), SAMBA_ERROR_FORMAT, "event 0 says section 99, stage -1");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 99}}"), &arena, &r), SAMBA_ERROR_FORMAT, "stage 99");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": -1, \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT, "a duration of -1 us");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT, "event 0");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1}"), &arena, &r), SAMBA_ERROR_FORMAT, "section -1");
+    refuse(read_trace(&plan, "[", &arena, &r), SAMBA_ERROR_FORMAT, "is no JSON: line 1");
+    refuse(read_trace(&plan, "[]", &arena, &r), SAMBA_ERROR_FORMAT, "is no Trace Event file");
+    refuse(read_trace(&plan, "{\"traceEvents\": []}", &arena, &r), SAMBA_ERROR_FORMAT, "does not say which graph");
+    refuse(read_trace(&plan, "{\"traceEvents\": [], \"otherData\": {\"graph\": \"other\", \"sections\": 1, \"stages\": 1}}", &arena, &r), SAMBA_ERROR_STATE,
+           "is of graph 'other' with 1 sections and 1 stages, and the PEF has");
+    refuse(samba_trace_read(context, "/nowhere/trace.json", &plan, &arena, &r), SAMBA_ERROR_FILE, "/nowhere/trace.json");
+    samba_arena_free(&arena);
+    samba_plan_free(&plan);
+}
+
+static samba_status make_page(samba_context *of, void *user)
+{
+    samba_plan *plan = user;
+    samba_report report = {.plan = plan, .machine = &machine, .memory = plan->memory, .threads = 1, .isa = "generic"};
+    samba_text page;
+    samba_text_init(&page, of);
+    samba_status status = samba_report_page(of, &report, &page);
+    samba_text_clear(&page);
+    return status;
+}
+
+static void test_no_memory(void **unused)
+{
+    (void)unused;
+    samba_plan plan;
+    make_zoo_plan(&plan, context);
+    fail_each_allocation(make_page, &plan);
+    samba_plan_free(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roofs), cmocka_unit_test(test_live), cmocka_unit_test(test_names), cmocka_unit_test(test_traces),
+                                       cmocka_unit_test(test_no_memory)};
+    return training_begin() ? training_end(cmocka_run_group_tests_name("report", tests, NULL, NULL)) : 1;
+}
