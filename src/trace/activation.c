@@ -61,13 +61,13 @@ static samba_value exponential(const char *what, samba_value a, double alpha, do
     samba_ref x;
     if (!samba_trace_floating(what, a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref below = EN(clamp_max, x, 0); /* so that exp is finite where it does not count */
+    samba_ref above = EN(gt, x, 0), below = E3(where, above, CONSTANT(0, x), x); /* so that exp is finite where it does not count */
     if (width != 1)
         below = EN(mul, below, 1 / width);
     samba_ref curve = E1(expm1, below), line = scale == 1 ? x : EN(mul, x, scale);
     if (alpha * scale != 1)
         curve = EN(mul, curve, alpha * scale);
-    return samba_trace_result(graph, E3(where, EN(gt, x, 0), line, curve), samba_value_dtype(a));
+    return samba_trace_result(graph, E3(where, above, line, curve), samba_value_dtype(a));
 }
 
 samba_value samba_elu(samba_value a, double alpha) { return exponential("elu", a, alpha, 1, 1); }
@@ -170,12 +170,14 @@ samba_value samba_log_sigmoid(samba_value a)
 
 static samba_dtype floating(samba_value a) { return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_FLOAT32; }
 
+/* In double: rounded twice, 1 + |a| would let it fall where it rises slowly. */
 samba_value samba_softsign(samba_value a)
 {
     samba_graph *graph;
     samba_ref x;
     if (!samba_trace_as_floating("softsign", a, &graph, &x))
         return samba_trace_none(graph);
+    x = samba_emit_cast(graph, x, SAMBA_FLOAT64);
     return samba_trace_result(graph, E2(div, x, EN(add, E1(abs, x), 1)), floating(a));
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far every element-wise float32 kernel is from the exact value, in units in the last place (ULP), on each ISA that this
- * machine has. The exact value is double's, by libm, whose own error is nothing here. Alone, the program takes every 4099th
- * float, random ones, and all near the places where functions change their ways; `test_ulp all [function]` takes all 2^32
- * floats (minutes) and prints the table that docs/performance.md shows.
+ * How far every elementwise float32 function (ulp_functions.h) is from the exact value, in units in the last place (ULP), compiled for each ISA
+ * that this machine has; that it never falls where it should rise; and that it is exact where libm's value is a float.
  *
- * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact
- * result, or the other way round, and a zero of the wrong sign are infinitely wrong. For gelu the unit is that of its
- * argument, and nothing is asked. */
+ * Alone, the program takes every 4099th float from a random one on, random ones, and all near the places where functions change
+ * their ways. `test_ulp all [--markdown] [FUNCTION...]` takes all 2^32 floats, in a process for each core, and prints the table of
+ * docs/accuracy.md.
+ *
+ * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact result, or the
+ * other way round, and a zero of the wrong sign are infinitely wrong. A fall is one between neighbours of the same sign. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,106 +16,90 @@
 #include <cmocka.h>
 
 #include "kernels/kernel.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "ops/ops.h"
+#include "training.h"
+#include "ulp_functions.h"
+#include <sambaflow/function.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define CHUNK 4096
 #define STEP 4099 /* a prime: its multiples meet all mantissas */
 #define NEIGHBOURS 1024
 
-typedef struct function {
-    const char *name;
-    int op;
-    double (*exact)(double);
-    double limit;            /* ULP; HALF: correctly rounded */
-    bool rising;             /* it never falls as its argument grows; the kernel may, and that is counted */
-    bool argument;           /* in units of the argument instead of the result */
-} function;
-
 typedef struct finding {
     double worst;
-    float at;
+    float at, beside; /* beside: the second operand */
     uint64_t count, exact, falls;
+    float fall; /* one of them is before this */
 } finding;
-
-/* ---- the functions ---- */
-static double negative(double x) { return -x; }
-static double sign(double x) { return (x > 0) - (x < 0); }
-static double relu(double x) { return x < 0 ? 0 : x; }
-static double rsqrt(double x) { return 1 / sqrt(x); }
-static double reciprocal(double x) { return 1 / x; }
-static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
-static double logical_not(double x) { return x == 0; }
-static double not_zero(double x) { return x != 0; }
-static double to_bfloat16(double x) { return samba_bfloat16_to_float(samba_float_to_bfloat16((float)x)); }
-static double to_float16(double x) { return samba_float16_to_float(samba_float_to_float16((float)x)); }
-static double silu(double x) { return x == -INFINITY ? NAN : x * sigmoid(x); }
-static double mish(double x) { return x == -INFINITY ? NAN : x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))); }
-static double gelu(double x) { return x * 0.5 * erfc(-x * M_SQRT1_2); }
-static double gelu_tanh(double x)
-{
-    double y = 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); /* (1 + tanh(y / 2)) / 2 = sigmoid y */
-    return x * sigmoid(y);
-}
-static double gelu_slope(double x)
-{
-    double slope = 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) * (M_2_SQRTPI * M_SQRT1_2 / 2);
-    return slope == 0 ? -0.0 : slope; /* it leaves double's range from below 0 */
-}
-
-#define HALF 0.5000001
-static const function functions[] = {
-    {"exp", SAMBA_TILE_exp, exp, 4, true, false},
-    {"log", SAMBA_TILE_log, log, 4, true, false},
-    {"log1p", SAMBA_TILE_log1p, log1p, 4, true, false},
-    {"expm1", SAMBA_TILE_expm1, expm1, 4, true, false},
-    {"sin", SAMBA_TILE_sin, sin, 4, false, false},
-    {"cos", SAMBA_TILE_cos, cos, 4, false, false},
-    {"floor", SAMBA_TILE_floor, floor, 0, true, false},
-    {"round", SAMBA_TILE_round, nearbyint, 0, true, false},
-    {"tanh", SAMBA_TILE_tanh, tanh, 4, true, false},
-    {"sigmoid", SAMBA_TILE_sigmoid, sigmoid, 4, true, false},
-    {"erf", SAMBA_TILE_erf, erf, 4, true, false},
-    {"rsqrt", SAMBA_TILE_rsqrt, rsqrt, 4, false, false},
-    {"sqrt", SAMBA_TILE_sqrt, sqrt, HALF, true, false},
-    {"reciprocal", SAMBA_TILE_reciprocal, reciprocal, HALF, false, false},
-    {"neg", SAMBA_TILE_neg, negative, 0, false, false},
-    {"abs", SAMBA_TILE_abs, fabs, 0, false, false},
-    {"sign", SAMBA_TILE_sign, sign, 0, true, false},
-    {"relu", SAMBA_TILE_relu, relu, 0, true, false},
-    {"logical_not", SAMBA_TILE_logical_not, logical_not, 0, false, false},
-    {"not_zero", SAMBA_TILE_not_zero, not_zero, 0, false, false},
-    {"round_bfloat16", SAMBA_TILE_round_bfloat16, to_bfloat16, 0, true, false},
-    {"round_float16", SAMBA_TILE_round_float16, to_float16, 0, true, false},
-    {"exp2", SAMBA_TILE_exp2, exp2, 4, true, false},
-    {"log2", SAMBA_TILE_log2, log2, 4, true, false},
-    {"log10", SAMBA_TILE_log10, log10, 4, true, false},
-    {"tan", SAMBA_TILE_tan, tan, 4, false, false},
-    {"asin", SAMBA_TILE_asin, asin, 4, true, false},
-    {"acos", SAMBA_TILE_acos, acos, 4, false, false},
-    {"atan", SAMBA_TILE_atan, atan, 4, true, false},
-    {"sinh", SAMBA_TILE_sinh, sinh, 4, true, false},
-    {"cosh", SAMBA_TILE_cosh, cosh, 4, false, false},
-    {"asinh", SAMBA_TILE_asinh, asinh, 4, true, false},
-    {"acosh", SAMBA_TILE_acosh, acosh, 4, true, false},
-    {"atanh", SAMBA_TILE_atanh, atanh, 4, true, false},
-    {"erfc", SAMBA_TILE_erfc, erfc, 4, false, false},
-    {"silu", SAMBA_TILE_silu, silu, 4, false, false},
-    {"mish", SAMBA_TILE_mish, mish, 4, false, false},
-    {"ceil", SAMBA_TILE_ceil, ceil, 0, true, false},
-    {"trunc", SAMBA_TILE_trunc, trunc, 0, true, false},
-    {"gelu", SAMBA_TILE_gelu, gelu, INFINITY, false, true},
-    {"gelu_tanh", SAMBA_TILE_gelu_tanh, gelu_tanh, INFINITY, false, true},
-    {"gelu_grad", SAMBA_TILE_gelu_grad, gelu_slope, 5, false, false},
-};
-enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 typedef finding findings[FUNCTIONS][SAMBA_ISA_COUNT];
 
-/* ---- measuring ---- */
+/* ---- functions, compiled ---- */
+static samba_graph *graph_with(samba_tensor *like, const char *second)
+{
+    samba_graph *g;
+    need(samba_graph_new(context, "f", &g));
+    need(samba_graph_add_input(g, like));
+    if (second) {
+        samba_tensor *other = tensor(second, SAMBA_FLOAT32, 1, SHAPE(CHUNK));
+        need(samba_graph_add_input(g, other));
+        samba_tensor_free(other);
+    }
+    return g;
+}
+
+static samba_function *compiled(samba_graph *g, int isa)
+{
+    samba_function_options options = samba_function_defaults();
+    samba_function *made;
+    options.isa = samba_isa_names[isa];
+    options.threads = 1;
+    need(samba_graph_status(g));
+    need(samba_function_new(context, g, &options, &made));
+    samba_graph_free(g);
+    return made;
+}
+
+static samba_function *compile_function(const function *f, int isa)
+{
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 1, SHAPE(CHUNK));
+    samba_graph *g = graph_with(x, NULL), *slope = NULL;
+    samba_tensor_free(x);
+    samba_output(g, "y", f->traced(samba_input(g, "x")));
+    if (!f->slope)
+        return compiled(g, isa);
+    need(samba_graph_gradient(g, 1, (const char *[]){"x"}, &slope));
+    samba_graph_free(g);
+    return compiled(slope, isa);
+}
+
+static samba_function *compile_pair(const pair_function *f, int isa)
+{
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 1, SHAPE(CHUNK));
+    samba_graph *g = graph_with(x, "y");
+    samba_tensor_free(x);
+    samba_output(g, "z", f->traced(samba_input(g, "x"), samba_input(g, "y")));
+    return compiled(g, isa);
+}
+
+static samba_function *made[FUNCTIONS][SAMBA_ISA_COUNT];
+static samba_function *function_at(int f, int isa)
+{
+    if (!made[f][isa])
+        made[f][isa] = compile_function(&functions[f], isa);
+    return made[f][isa];
+}
+static void forget_functions(void)
+{
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+            samba_function_free(made[f][isa]), made[f][isa] = NULL;
+}
+
+/* ---- errors ---- */
 static float float_of(uint32_t bits)
 {
     float x;
@@ -122,9 +107,11 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-static double bounded(double x) { return x > 0x1p128 ? 0x1p128 : x < -0x1p128 ? -0x1p128 : x; }
+static inline double value_of(const function *f, float x) { return f->exact ? f->exact(x) : (double)x; }
 
-static double unit_at(double x) /* distance of floats about x */
+static inline double bounded(double x) { return x > 0x1p128 ? 0x1p128 : x < -0x1p128 ? -0x1p128 : x; }
+
+static inline double unit_at(double x) /* distance of floats about x */
 {
     double size = fabs(x);
     size = size < 0x1p-126 ? 0x1p-126 : size >= 0x1p128 ? 0x1p127 : size;
@@ -135,7 +122,7 @@ static double unit_at(double x) /* distance of floats about x */
     return size * 0x1p-23;
 }
 
-static double error_of(float given, double exact, double about)
+static inline double error_of(float given, double exact, double about)
 {
     if (isnan(exact) || isnan(given))
         return isnan(exact) && isnan(given) ? 0 : INFINITY;
@@ -144,154 +131,327 @@ static double error_of(float given, double exact, double about)
     return fabs(bounded(given) - bounded(exact)) / unit_at(about);
 }
 
-/* n floats, ascending as numbers or descending, or in no order. */
-static void measure(const function *f, finding *found, const float *x, int n, int order)
+static inline void note(finding *at, double error, float x, float y)
 {
-    double exact[CHUNK];
-    float given[CHUNK], ones[CHUNK]; /* a gradient's second operand */
+    if (error > at->worst)
+        *at = (finding){error, x, y, at->count, at->exact, at->falls, at->fall};
+}
+
+/* CHUNK floats; the first n count, whose sizes ascend if `ascending`, all of one sign. */
+static void measure(int index, finding *found, const float *x, int n, bool ascending)
+{
+    static _Alignas(64) float ones[CHUNK], given[CHUNK];
+    static double exact[CHUNK];
+    const function *f = &functions[index];
     for (int i = 0; i < n; i++)
+        exact[i] = value_of(f, x[i]);
+    for (int i = 0; i < CHUNK && ones[i] == 0; i++)
         ones[i] = 1;
-    for (int i = 0; i < n; i++)
-        exact[i] = f->exact(x[i]);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
-        const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
-        if (!kernels)
+        if (!samba_kernels_for((samba_isa)isa))
             continue;
-        kernels->map[f->op][SAMBA_F32](given, x, ones, NULL, n);
+        need(samba_function_run_memory(function_at(index, isa), (void *[]){(void *)(uintptr_t)x, ones}, (void *[]){given}));
         finding *at = &found[isa];
         at->count += (uint64_t)n;
         for (int i = 0; i < n; i++) {
-            at->exact += given[i] == (float)exact[i] || (isnan(given[i]) && isnan(exact[i]));
-            double error = error_of(given[i], exact[i], f->argument ? x[i] : exact[i]);
-            if (error > at->worst) {
-                at->worst = error;
-                at->at = x[i];
-            }
+            bool equal = given[i] == (float)exact[i] || (isnan(given[i]) && isnan(exact[i]));
+            at->exact += equal;
+            if (equal && given[i] != 0 && at->worst >= 0.5)
+                continue;
+            bool cancels = f->near[0] < x[i] && x[i] < f->near[1] && fabs(exact[i]) < f->term;
+            note(at, error_of(given[i], exact[i], cancels ? f->term : exact[i]), x[i], 0);
         }
-        for (int i = 1; f->rising && order != 0 && i < n; i++)
-            at->falls += order > 0 ? given[i] < given[i - 1] : given[i] > given[i - 1];
+        if (f->shape == NONE || !ascending || n == 0)
+            continue;
+        bool rises = f->shape == VALLEY || (f->shape == RISING) != (bool)signbit(x[0]);
+        for (int i = 1; i < n; i++)
+            if (!isnan(x[i]) && (rises ? given[i] < given[i - 1] : given[i] > given[i - 1]))
+                at->falls++, at->fall = x[i];
     }
 }
 
-static void join(findings all, findings part)
+static void join(finding *to, const finding *from)
 {
-    for (int f = 0; f < FUNCTIONS; f++)
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
-            finding *to = &all[f][isa], *from = &part[f][isa];
-            to->count += from->count, to->exact += from->exact, to->falls += from->falls;
-            /* of equals the one with the least bits, so that the table does not depend on threads */
-            if (from->worst > to->worst || (from->worst == to->worst && memcmp(&from->at, &to->at, sizeof from->at) < 0)) {
-                to->worst = from->worst;
-                to->at = from->at;
-            }
-        }
+    double worst = to->worst;
+    *to = (finding){worst, to->at, to->beside, to->count + from->count, to->exact + from->exact, to->falls + from->falls,
+                    from->falls ? from->fall : to->fall};
+    if (from->worst > worst || (from->worst == worst && fabsf(from->at) < fabsf(to->at))) {
+        to->worst = from->worst;
+        to->at = from->at;
+    }
 }
 
-static void print_table(findings all, const char *only)
+static bool is_short(int f, const finding *at) { return !(at->worst <= functions[f].limit) || at->falls > 0; }
+
+static int report_short(int f, const finding *found)
 {
-    printf("%-15s %-8s %12s  %-15s %10s %8s\n", "function", "ISA", "greatest ULP", "at", "exact", "falls");
-    for (int f = 0; f < FUNCTIONS; f++)
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
-            const finding *at = &all[f][isa];
-            if (at->count == 0 || (only && strcmp(only, functions[f].name) != 0))
-                continue;
-            printf("%-15s %-8s %12.4f  %-15.8g %8.4f %% %8llu\n", functions[f].name, samba_isa_names[isa], at->worst, (double)at->at,
-                   100.0 * (double)at->exact / (double)at->count, (unsigned long long)at->falls);
-        }
+    int count = 0;
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const finding *at = &found[isa];
+        if (at->count == 0 || !is_short(f, at))
+            continue;
+        print_error("%s on %s is %g ULP off at %a, %g are allowed; %llu falls, one of them before %a\n", functions[f].name, samba_isa_names[isa],
+                    at->worst, (double)at->at, functions[f].limit, (unsigned long long)at->falls, (double)at->fall);
+        count++;
+    }
+    return count;
+}
+
+static void print_row(const char *name, int isa, const finding *at, bool falls, bool markdown)
+{
+    char fallen[32] = "";
+    if (falls)
+        snprintf(fallen, sizeof fallen, "%llu", (unsigned long long)at->falls);
+    printf(markdown ? "| `%s` | %s | %.3f | %.8g | %.4f %% | %s |\n" : "%-15s %-8s %12.4f  %-15.8g %8.4f %% %8s\n", name, samba_isa_names[isa],
+           at->worst, (double)at->at, 100.0 * (double)at->exact / (double)at->count, fallen);
+}
+
+static void print_head(bool markdown)
+{
+    if (markdown)
+        printf("| function | ISA | greatest ULP | at | correctly rounded | falls |\n| --- | --- | --- | --- | --- | --- |\n");
+    else
+        printf("%-15s %-8s %12s  %-15s %10s %8s\n", "function", "ISA", "greatest ULP", "at", "rounded", "falls");
 }
 
 /* ---- all floats ---- */
-static double seconds(void)
+typedef struct board { /* shared by the processes */
+    atomic_int next;   /* block to be done */
+    findings found[];  /* by process */
+} board;
+enum { BLOCKS = 256, BLOCK = 1 << 24 };
+
+static bool is_wanted(int f, int count, char **names)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], functions[f].name) == 0)
+            return true;
+    return count == 0;
 }
 
-static int measure_all(const char *only)
+/* Chunks overlap by one float, blocks too, so that no two neighbours are parted. */
+static void measure_block(int f, int block, finding *found)
+{
+    static _Alignas(64) float x[CHUNK];
+    uint32_t sign = (uint32_t)(block / (BLOCKS / 2)) << 31, first = (uint32_t)(block % (BLOCKS / 2)) * BLOCK;
+    for (uint32_t begin = first > 0 ? first - 1 : 0; begin + 1 < first + BLOCK; begin += CHUNK - 1) {
+        int n = 0;
+        for (; n < CHUNK && begin + (uint32_t)n < first + BLOCK; n++)
+            x[n] = float_of((begin + (uint32_t)n) | sign);
+        measure(f, found, x, n, true);
+    }
+}
+
+static void work(board *shared, findings *own, int count, char **names)
+{
+    if (!training_begin())
+        exit(1);
+    int last = -1;
+    for (int task = atomic_fetch_add(&shared->next, 1); task < FUNCTIONS * BLOCKS; task = atomic_fetch_add(&shared->next, 1)) {
+        int f = task / BLOCKS;
+        if (!is_wanted(f, count, names))
+            continue;
+        if (f != last)
+            forget_functions(), last = f;
+        measure_block(f, task % BLOCKS, (*own)[f]);
+        if (task % BLOCKS == 0)
+            fprintf(stderr, "%s\n", functions[f].name);
+    }
+    forget_functions();
+    exit(training_end(0));
+}
+
+static int measure_all(bool markdown, int count, char **names)
 {
     static findings all;
-    const int64_t chunks = (INT64_C(1) << 32) / CHUNK;
-    int64_t done = 0;
-    double start = seconds();
-#pragma omp parallel
-    {
-        findings *own = calloc(1, sizeof *own);
-#pragma omp for schedule(dynamic, 64)
-        for (int64_t c = 0; c < chunks; c++) {
-            float x[CHUNK];
-            for (int i = 0; i < CHUNK; i++)
-                x[i] = float_of((uint32_t)c * CHUNK + (uint32_t)i);
-            for (int f = 0; own && f < FUNCTIONS; f++)
-                if (!only || strcmp(only, functions[f].name) == 0)
-                    measure(&functions[f], (*own)[f], x, CHUNK, c < chunks / 2 ? 1 : -1);
-#pragma omp critical
-            if (++done % (chunks / 50) == 0) {
-                double spent = seconds() - start;
-                fprintf(stderr, "%3.0f %%, %.0f s left\n", 100.0 * (double)done / (double)chunks,
-                        spent * (double)(chunks - done) / (double)done);
-            }
-        }
-#pragma omp critical
-        if (own)
-            join(all, *own);
-        free(own);
+    int processes = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0;
+    size_t size = sizeof(board) + (size_t)processes * sizeof(findings);
+    board *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    for (int p = 0; p < processes; p++) {
+        pid_t child = fork();
+        if (child == 0)
+            work(shared, &shared->found[p], count, names);
+        failed |= child < 0;
     }
-    print_table(all, only);
-    int bad = 0;
+    for (int status; wait(&status) > 0;)
+        failed |= status != 0;
+    print_head(markdown);
     for (int f = 0; f < FUNCTIONS; f++)
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-            bad |= !(all[f][isa].worst <= functions[f].limit);
-    return bad;
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+            finding *at = &all[f][isa];
+            for (int p = 0; p < processes; p++)
+                join(at, &shared->found[p][f][isa]);
+            if (at->count == 0)
+                continue;
+            print_row(functions[f].name, isa, at, functions[f].shape != NONE, markdown);
+        }
+    for (int f = 0; f < FUNCTIONS; f++)
+        failed |= report_short(f, all[f]) > 0;
+    munmap(shared, size);
+    return failed;
 }
 
 /* ---- a share of them ---- */
-static const float places[] = {0.0f, 1e-38f, 0x1p-126f, 1e-4f, 0.34657359f, 0.70710678f, 0.75179154f, 1.0f, 1.41421356f, 3.9192059f, 4.0f,
-                               9.0109134f, 16.6355324f, 17.32868f, 87.336548f, 88.722839f, 88.3762589f, 103.278931f, 103.972084f,
-                               104.5f, 65504.0f, 65520.0f, 0x1p127f, INFINITY};
+static unsigned seed;
+static uint32_t random_bits(void) { return (uint32_t)rand() << 16 ^ (uint32_t)rand(); }
+
+static const float places[] = {0.0f, 1e-38f, 0x1p-126f, 1e-4f, 0.015625f, 0.1f, 0.25f, 0.34657359f, 0.5f, 0.6f, 0.70710678f, 0.75f, 0.75179154f,
+                               0.9f, 1.0f, 1.27846456f, 1.19243f, 1.41421356f, 3.0f, 3.9192059f, 4.0f, 6.0f, 9.0109134f, 10.77f, 14.4f, 15.0f, 16.6355324f,
+                               17.32868f, 20.0f, 25.0f, 80.0f, 87.336548f, 88.722839f, 88.3762589f, 103.278931f, 103.972084f, 104.5f, 108.0f, 112.0f,
+                               65504.0f, 65520.0f, 16777216.0f, 0x1p127f, INFINITY};
 
 static void test_share(void **state)
 {
     (void)state;
-    static findings all;
-    unsigned seed = (unsigned)time(NULL) ^ (unsigned)getpid();
-    printf("random floats by seed %u\n", seed);
-    srand(seed);
-    float x[CHUNK];
-    for (int64_t begin = 0; begin < INT64_C(1) << 32; begin += (int64_t)CHUNK * STEP) {
-        int n = 0;
-        for (; n < CHUNK && begin + (int64_t)n * STEP < INT64_C(1) << 32; n++)
-            x[n] = float_of((uint32_t)(begin + (int64_t)n * STEP));
-        for (int f = 0; f < FUNCTIONS; f++)
-            measure(&functions[f], all[f], x, n, 0);
-    }
-    for (int round = 0; round < 16; round++) {
-        for (int i = 0; i < CHUNK; i++)
-            x[i] = float_of((uint32_t)rand() << 16 ^ (uint32_t)rand());
-        for (int f = 0; f < FUNCTIONS; f++)
-            measure(&functions[f], all[f], x, CHUNK, 0);
-    }
-    for (int place = 0; place < 2 * SAMBA_COUNT(places); place++) {
-        uint32_t bits, minus = place % 2 ? UINT32_C(1) << 31 : 0;
-        memcpy(&bits, &places[place / 2], sizeof bits);
-        for (int i = 0; i < 2 * NEIGHBOURS; i++)
-            x[i] = float_of((bits - NEIGHBOURS + (uint32_t)i) ^ minus);
-        for (int f = 0; f < FUNCTIONS; f++)
-            measure(&functions[f], all[f], x, 2 * NEIGHBOURS, 0);
-    }
-    for (int f = 0; f < FUNCTIONS; f++)
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-            if (!(all[f][isa].worst <= functions[f].limit)) {
-                print_table(all, functions[f].name);
-                fail_msg("%s on %s is %g ULP off at %a (seed %u); %g are allowed", functions[f].name, samba_isa_names[isa],
-                         all[f][isa].worst, (double)all[f][isa].at, seed, functions[f].limit);
+    static _Alignas(64) float x[CHUNK];
+    uint32_t offset = random_bits() % STEP;
+    int failed = 0;
+    for (int f = 0; f < FUNCTIONS; f++) {
+        finding found[SAMBA_ISA_COUNT] = {{0}};
+        for (uint32_t sign = 0; sign < 2; sign++)
+            for (uint64_t begin = offset; begin < UINT64_C(1) << 31; begin += (uint64_t)CHUNK * STEP) {
+                int n = 0;
+                for (; n < CHUNK && begin + (uint64_t)n * STEP < UINT64_C(1) << 31; n++)
+                    x[n] = float_of((uint32_t)(begin + (uint64_t)n * STEP) | sign << 31);
+                measure(f, found, x, n, true);
             }
+        for (int round = 0; round < 16; round++) {
+            for (int i = 0; i < CHUNK; i++)
+                x[i] = float_of(random_bits());
+            measure(f, found, x, CHUNK, false);
+        }
+        for (int place = 0; place < 2 * SAMBA_COUNT(places); place++) {
+            uint32_t bits, minus = place % 2 ? UINT32_C(1) << 31 : 0;
+            memcpy(&bits, &places[place / 2], sizeof bits);
+            bits -= bits < NEIGHBOURS ? bits : NEIGHBOURS;
+            for (int i = 0; i < 2 * NEIGHBOURS; i++)
+                x[i] = float_of((bits + (uint32_t)i) ^ minus);
+            measure(f, found, x, 2 * NEIGHBOURS, true);
+        }
+        failed += report_short(f, found);
+    }
+    assert_int_equal(failed, 0);
+}
+
+/* ---- where libm's value is a float ---- */
+/* Integers and halves, powers of 2 and of 10, squares, fractions of whole numbers, with both signs. */
+static int candidates(float *x)
+{
+    int n = 0;
+    for (int i = 0; i <= 300; i++)
+        x[n++] = (float)i, x[n++] = (float)i + 0.5f;
+    for (int i = -149; i <= 127; i++)
+        x[n++] = ldexpf(1, i);
+    for (int i = 0; i <= 10; i++)
+        x[n++] = (float)pow(10, i);
+    for (int i = 300; i < 700; i++)
+        x[n++] = (float)(i * i), x[n++] = (float)(i * i) / 1024;
+    x[n++] = INFINITY, x[n++] = NAN, x[n++] = 0x1.fffffep127f;
+    for (int i = 0; i < n; i++)
+        x[n + i] = -x[i];
+    return 2 * n;
+}
+
+static void test_exact(void **state)
+{
+    (void)state;
+    static _Alignas(64) float x[CHUNK], given[CHUNK], ones[CHUNK];
+    int n = candidates(x), points = 0, failed = 0;
+    assert_true(n <= CHUNK);
+    for (int i = 0; i < CHUNK; i++)
+        ones[i] = 1;
+    for (int f = 0; f < FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+            if (!samba_kernels_for((samba_isa)isa) || functions[f].traced == t_celu) /* x / 1.5 * 1.5 is not x */
+                continue;
+            need(samba_function_run_memory(function_at(f, isa), (void *[]){x, ones}, (void *[]){given}));
+            for (int i = 0; i < n; i++) {
+                double exact = value_of(&functions[f], x[i]);
+                bool series = 0x1p-40f < fabsf(x[i]) && fabsf(x[i]) < 0x1p-12f; /* 0.5 + x / 4 is no sigmoid, though all digits agree */
+                bool is_float = isnan(exact) || (!series && exact == (double)(float)exact);
+                points += is_float;
+                if (is_float && !(isnan(exact) ? isnan(given[i]) : given[i] == (float)exact && signbit(given[i]) == signbit((float)exact)))
+                    failed++, print_error("%s of %a on %s is %a, expected exactly %a\n", functions[f].name, (double)x[i], samba_isa_names[isa], (double)given[i], exact);
+            }
+        }
+    assert_int_equal(failed, 0);
+    printf("%d exact values\n", points);
+}
+
+/* ---- two operands ---- */
+/* Pairs of all kinds: any bits, numbers of about the same size, numbers that models have. */
+static void fill_pairs(float *x, float *y, int round)
+{
+    for (int i = 0; i < CHUNK; i++) {
+        x[i] = float_of(random_bits());
+        y[i] = float_of(random_bits());
+        if (round % 3 == 1)
+            y[i] = x[i] * (float)(random_bits() % 4096) / 1024;
+        if (round % 3 == 2)
+            x[i] = ((float)(random_bits() >> 8) - 0x1p23f) * 0x1p-20f, y[i] = ((float)(random_bits() >> 8) - 0x1p23f) * 0x1p-20f;
+    }
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    static _Alignas(64) float x[CHUNK], y[CHUNK], given[CHUNK];
+    for (int f = 0; f < PAIR_FUNCTIONS; f++)
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+            const pair_function *at = &pair_functions[f];
+            if (!samba_kernels_for((samba_isa)isa))
+                continue;
+            samba_function *pair = compile_pair(at, isa);
+            finding found = {0};
+            for (int round = 0; round < 60; round++) {
+                fill_pairs(x, y, round);
+                need(samba_function_run_memory(pair, (void *[]){x, y}, (void *[]){given}));
+                for (int i = 0; i < CHUNK; i++) {
+                    double exact = at->exact(x[i], y[i]);
+                    found.count++;
+                    found.exact += given[i] == (float)exact || (isnan(given[i]) && isnan(exact));
+                    note(&found, error_of(given[i], exact, exact), x[i], y[i]);
+                }
+            }
+            samba_function_free(pair);
+            if (!(found.worst <= at->limit))
+                fail_msg("%s on %s is %g ULP off at %a, %a (seed %u), %g are allowed", at->name, samba_isa_names[isa], found.worst, (double)found.at,
+                         (double)found.beside, seed, at->limit);
+        }
+}
+
+/* Every operator that maps one float to one, and every gradient operator, is in the table. */
+static void test_coverage(void **state)
+{
+    (void)state;
+    for (int op = 0; op < SAMBA_OP_COUNT; op++) {
+        const char *name = samba_op_table[op].name;
+        bool grad = strlen(name) > 5 && strcmp(name + strlen(name) - 5, "_grad") == 0, found = false;
+        if (samba_ops[op].class_ != SAMBA_MAP || (samba_op_table[op].arity != 1 && !grad) || op == SAMBA_OP_bitwise_not || op == SAMBA_OP_random)
+            continue;
+        for (int f = 0; f < FUNCTIONS; f++)
+            found |= strncmp(functions[f].name, name, strlen(name)) == 0;
+        if (!found)
+            fail_msg("ulp_functions.h has no row for %s", name);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_share)};
-    if (argc > 1 && strcmp(argv[1], "all") == 0)
-        return measure_all(argc > 2 ? argv[2] : NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_share), cmocka_unit_test(test_exact),
+                                       cmocka_unit_test(test_pairs)};
+    if (argc > 1 && strcmp(argv[1], "all") == 0) {
+        bool markdown = argc > 2 && strcmp(argv[2], "--markdown") == 0;
+        return measure_all(markdown, argc - 2 - markdown, argv + 2 + markdown);
+    }
+    seed = (unsigned)time(NULL) ^ (unsigned)getpid();
+    printf("random floats by seed %u\n", seed);
+    srand(seed);
+    if (!training_begin())
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    forget_functions();
+    return training_end(failed);
 }

@@ -3,9 +3,10 @@
  * Element-wise kernels, and the table of all kernels of one ISA. Compiled once for each ISA: plain loops that the compiler
  * turns into vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the
  * condition. Integers wrap. */
+#pragma GCC optimize("fp-contract=off") /* a function gives the same bits in every loop that it is part of */
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/parts.h"
-#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/vector_activation.h"
 #include <float.h>
 
 static inline int64_t wrap_add(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
@@ -124,9 +125,7 @@ UNARY(exp, f32, float, float, vector_exp(x))
 UNARY(exp, f64, double, double, exp(x))
 UNARY(log, f32, float, float, vector_log(x))
 UNARY(log, f64, double, double, log(x))
-UNARY(log1p, f32, float, float, vector_log1p(x))
-UNARY(log1p, f64, double, double, log1p(x))
-UNARY(expm1, f32, float, float, vector_expm1_wide(x))
+UNARY(expm1, f32, float, float, vector_expm1(x))
 UNARY(expm1, f64, double, double, expm1(x))
 UNARY(sin, f32, float, float, sinf(x))
 UNARY(sin, f64, double, double, sin(x))
@@ -148,17 +147,15 @@ UNARY(tanh, f32, float, float, vector_tanh(x))
 UNARY(tanh, f64, double, double, tanh(x))
 UNARY(sigmoid, f32, float, float, vector_sigmoid(x))
 UNARY(sigmoid, f64, double, double, vector_sigmoid64(x))
-UNARY(erf, f32, float, float, vector_erf(x))
-UNARY(erf, f64, double, double, erf(x))
 UNARY(gelu, f32, float, float, vector_gelu(x))
-UNARY(gelu, f64, double, double, x * (0.5 * erfc(-x * M_SQRT1_2)))
+UNARY(gelu, f64, double, double, vector_gelu64(x))
 BINARY(gelu_grad, f32, float, float, y *vector_gelu_slope(x))
 BINARY(gelu_grad, f64, double, double, y *vector_gelu_slope64(x))
 UNARY(gelu_tanh, f32, float, float, vector_gelu_tanh(x))
-UNARY(gelu_tanh, f64, double, double, x *vector_sigmoid64(2.0 * vector_bent64(x)))
+UNARY(gelu_tanh, f64, double, double, vector_gelu_tanh64(x))
 BINARY(gelu_tanh_grad, f32, float, float, y *vector_gelu_tanh_slope(x))
 BINARY(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
-/* What value and slope share is computed once. gelu and its slope would give other bits: other products would be contracted. */
+/* What value and slope share is computed once. */
 static void gelu_tanh_both(float *grad, float *value, const float *a, const float *b, int64_t n)
 {
     SAMBA_VECTOR_LOOP
@@ -174,6 +171,8 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
 #define BY_DOUBLE(name)                                                                                                      \
     UNARY(name, f32, float, float, name((double)x))                                                                          \
     UNARY(name, f64, double, double, name(x))
+BY_DOUBLE(log1p)
+BY_DOUBLE(erf)
 BY_DOUBLE(exp2)
 BY_DOUBLE(log2)
 BY_DOUBLE(log10)

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What test_ulp.c measures: every operator of one float32 operand, functions composed of several, the slopes that have a kernel of their own,
+ * and functions of two operands. Each as a user gets it, traced; beside it the exact value by libm in double, whose own error is nothing beside
+ * a float's, the allowed units in the last place, and where it rises and falls. */
+#ifndef SAMBA_TEST_ULP_FUNCTIONS_H
+#define SAMBA_TEST_ULP_FUNCTIONS_H
+
+#include "tensor/tensor.h"
+#include <math.h>
+#include <sambaflow/activation.h>
+#include <sambaflow/elementwise.h>
+
+typedef enum shape { NONE, RISING, FALLING, VALLEY } shape; /* FALLING: on each side of 0; VALLEY: falls below 0, rises above */
+
+typedef struct function {
+    const char *name;
+    samba_value (*traced)(samba_value);
+    double (*exact)(double);
+    double limit; /* ULP; 0: exact; HALF: correctly rounded */
+    shape shape;
+    bool slope;   /* the gradient instead of the value */
+    double near[2], term; /* about an irrational zero, where terms cancel: the unit there is the term's */
+} function;
+
+#define HALF 0.5000001 /* the last digits are those of a double rounding */
+
+/* ---- exact values ---- */
+static double negative(double x) { return -x; }
+static double sign(double x) { return (x > 0) - (x < 0); }
+static double relu(double x) { return x < 0 ? 0 : x; }
+static double rsqrt(double x) { return 1 / sqrt(x); }
+static double reciprocal(double x) { return 1 / x; }
+static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double is_zero(double x) { return x == 0; }
+static double not_zero(double x) { return x != 0; }
+static double to_bfloat16(double x) { return samba_bfloat16_to_float(samba_float_to_bfloat16((float)x)); }
+static double to_float16(double x) { return samba_float16_to_float(samba_float_to_float16((float)x)); }
+static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+static double silu(double x) { return x == -INFINITY ? NAN : x * sigmoid(x); }
+static double silu_slope(double x) { return isinf(x) ? NAN : sigmoid(x) * (1 + x * sigmoid(-x)); }
+static double mish(double x) { return x == -INFINITY ? NAN : x * tanh(softplus(x)); }
+static double mish_slope(double x)
+{
+    double over = 1 / cosh(softplus(x)), slope = tanh(softplus(x)) + x * sigmoid(x) * over * over;
+    return isinf(x) ? NAN : slope == 0 ? -0.0 : slope; /* it leaves double's range from below 0 */
+}
+static double gelu(double x) { return x * 0.5 * erfc(-x * M_SQRT1_2); }
+static double gelu_slope(double x)
+{
+    if (isinf(x))
+        return NAN;
+    if (fabs(x + 0.75) < 0.01) { /* double's last digit counts at the zero */
+        long double wide = x;
+        return (double)(erfcl(-wide * 0.707106781186547524400844L) / 2 + wide * expl(-wide * wide / 2) * 0.398942280401432677939946L);
+    }
+    double slope = 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) * (M_2_SQRTPI * M_SQRT1_2 / 2);
+    return slope == 0 ? -0.0 : slope;
+}
+static double bent(double x) { return 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); } /* (1 + tanh(y / 2)) / 2 = sigmoid y */
+static double gelu_tanh(double x) { return x * sigmoid(bent(x)); }
+static double gelu_tanh_slope(double x)
+{
+    double s = sigmoid(bent(x)), slope = s + x * s * sigmoid(-bent(x)) * (2 * M_2_SQRTPI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x));
+    return isinf(x) ? NAN : s == 0 ? -0.0 : s == 1 ? 1 : slope;
+}
+static double log_sigmoid(double x) { return -softplus(-x); }
+static double softplus_2(double x) { return x > 10 ? x : softplus(2 * x) / 2; }
+static double elu(double x) { return x > 0 ? x : expm1(x); }
+static double celu(double x) { return x > 0 ? x : 1.5 * expm1(x / 1.5); }
+static double selu(double x) { return 1.0507009873554804934193349852946 * (x > 0 ? x : 1.6732632423543772848170429916717 * expm1(x)); }
+static double leaky_relu(double x) { return x > 0 ? x : 0.01 * x; }
+static double hardtanh(double x) { return x < -1 ? -1 : x > 1 ? 1 : x; }
+static double relu6(double x) { return x <= 0 ? 0 : x > 6 ? 6 : x; }
+static double hardsigmoid(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }
+static double hardswish(double x) { return x <= -3 ? x * 0 : x >= 3 ? x : x * (x + 3) / 6; }
+static double threshold(double x) { return x <= 0.5 ? 20 : x; }
+static double softsign(double x) { return x / (1 + fabs(x)); }
+static double hardshrink(double x) { return fabs(x) <= 0.5 ? 0 : x; }
+static double softshrink(double x) { return x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : x * 0; }
+static double tanhshrink(double x)
+{
+    double z = x * x;
+    return fabs(x) < 0.02 ? x * z * (1.0 / 3 - z * (2.0 / 15 - z * (17.0 / 315 - z * 62 / 2835))) : x - tanh(x);
+}
+static double square(double x) { return x * x; }
+static double cube(double x) { return x * x * x; }
+static double frac(double x) { return x - trunc(x); }
+static double to_tenths(double x) { return nearbyintf((float)x * 10.0f) / 10.0f; } /* the product is rounded first, as in PyTorch */
+static double logit(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x)); }
+static double logit_inside(double x) { return logit(x < (double)0.1f ? (double)0.1f : x > (double)0.9f ? (double)0.9f : x); }
+static double is_nan(double x) { return isnan(x); }
+static double is_finite(double x) { return isfinite(x); }
+
+/* ---- as traced ---- */
+static samba_value as_float(samba_value x) { return samba_cast(x, SAMBA_FLOAT32); }
+static samba_value t_not_zero(samba_value x) { return as_float(samba_cast(x, SAMBA_BOOL)); }
+static samba_value t_logical_not(samba_value x) { return as_float(samba_logical_not(x)); }
+static samba_value t_isnan(samba_value x) { return as_float(samba_isnan(x)); }
+static samba_value t_isfinite(samba_value x) { return as_float(samba_isfinite(x)); }
+static samba_value t_bfloat16(samba_value x) { return as_float(samba_cast(x, SAMBA_BFLOAT16)); }
+static samba_value t_float16(samba_value x) { return as_float(samba_cast(x, SAMBA_FLOAT16)); }
+static samba_value t_float64(samba_value x) { return as_float(samba_cast(x, SAMBA_FLOAT64)); }
+static samba_value t_softplus(samba_value x) { return samba_softplus_beta(x, 2, 20); }
+static samba_value t_elu(samba_value x) { return samba_elu(x, 1); }
+static samba_value t_celu(samba_value x) { return samba_celu(x, 1.5); }
+static samba_value t_leaky_relu(samba_value x) { return samba_leaky_relu(x, 0.01); }
+static samba_value t_hardtanh(samba_value x) { return samba_hardtanh(x, -1, 1); }
+static samba_value t_threshold(samba_value x) { return samba_threshold(x, 0.5, 20); }
+static samba_value t_hardshrink(samba_value x) { return samba_hardshrink(x, 0.5); }
+static samba_value t_softshrink(samba_value x) { return samba_softshrink(x, 0.5); }
+static samba_value t_cube(samba_value x) { return samba_pow_scalar(x, 3); }
+static samba_value t_tenths(samba_value x) { return samba_round_decimals(x, 1); }
+static samba_value t_logit(samba_value x) { return samba_logit(x, -1); }
+static samba_value t_logit_inside(samba_value x) { return samba_logit(x, (double)0.1f); }
+
+#define VALUE(name, traced, exact, limit, shape) {name, traced, exact, limit, shape, false, {0, 0}, 0}
+#define SLOPE(name, traced, exact, from, to, term) {name, traced, exact, 4, NONE, true, {from, to}, term}
+static const function functions[] = {
+    /* operators of the graph */
+    VALUE("neg", samba_neg, negative, 0, FALLING),
+    VALUE("abs", samba_abs, fabs, 0, VALLEY),
+    VALUE("sign", samba_sign, sign, 0, RISING),
+    VALUE("exp", samba_exp, exp, 4, RISING),
+    VALUE("log", samba_log, log, 4, RISING),
+    VALUE("log1p", samba_log1p, log1p, 4, RISING),
+    VALUE("expm1", samba_expm1, expm1, 4, RISING),
+    VALUE("sin", samba_sin, sin, 4, NONE),
+    VALUE("cos", samba_cos, cos, 4, NONE),
+    VALUE("floor", samba_floor, floor, 0, RISING),
+    VALUE("ceil", samba_ceil, ceil, 0, RISING),
+    VALUE("trunc", samba_trunc, trunc, 0, RISING),
+    VALUE("round", samba_round, nearbyint, 0, RISING),
+    VALUE("exp2", samba_exp2, exp2, 4, RISING),
+    VALUE("log2", samba_log2, log2, 4, RISING),
+    VALUE("log10", samba_log10, log10, 4, RISING),
+    VALUE("tan", samba_tan, tan, 4, NONE),
+    VALUE("asin", samba_asin, asin, 4, RISING),
+    VALUE("acos", samba_acos, acos, 4, FALLING),
+    VALUE("atan", samba_atan, atan, 4, RISING),
+    VALUE("sinh", samba_sinh, sinh, 4, RISING),
+    VALUE("cosh", samba_cosh, cosh, 4, VALLEY),
+    VALUE("asinh", samba_asinh, asinh, 4, RISING),
+    VALUE("acosh", samba_acosh, acosh, 4, RISING),
+    VALUE("atanh", samba_atanh, atanh, 4, RISING),
+    VALUE("sqrt", samba_sqrt, sqrt, HALF, RISING),
+    VALUE("rsqrt", samba_rsqrt, rsqrt, 4, FALLING),
+    VALUE("reciprocal", samba_reciprocal, reciprocal, HALF, FALLING),
+    VALUE("tanh", samba_tanh, tanh, 4, RISING),
+    VALUE("sigmoid", samba_sigmoid, sigmoid, 4, RISING),
+    VALUE("relu", samba_relu, relu, 0, RISING),
+    VALUE("erf", samba_erf, erf, 4, RISING),
+    VALUE("erfc", samba_erfc, erfc, 4, FALLING),
+    VALUE("logical_not", t_logical_not, is_zero, 0, NONE),
+    VALUE("cast bool", t_not_zero, not_zero, 0, NONE),
+    VALUE("cast bfloat16", t_bfloat16, to_bfloat16, 0, RISING),
+    VALUE("cast float16", t_float16, to_float16, 0, RISING),
+    VALUE("cast float64", t_float64, NULL, 0, RISING),
+    VALUE("gelu", samba_gelu, gelu, 4, NONE),
+    SLOPE("gelu_grad", samba_gelu, gelu_slope, 0, 0, 0),
+    VALUE("gelu_tanh", samba_gelu_tanh, gelu_tanh, 4, NONE),
+    SLOPE("gelu_tanh_grad", samba_gelu_tanh, gelu_tanh_slope, -1, -0.5, 0.1),
+    VALUE("silu", samba_silu, silu, 4, NONE),
+    SLOPE("silu_grad", samba_silu, silu_slope, -1.5, -1.1, 0.1),
+    VALUE("mish", samba_mish, mish, 4, NONE),
+    SLOPE("mish_grad", samba_mish, mish_slope, -1.4, -1, 0.1),
+    VALUE("softplus", samba_softplus, softplus, 4, RISING),
+    VALUE("logit", t_logit, logit, 4, RISING),
+    /* composed of them */
+    VALUE("softplus 2", t_softplus, softplus_2, 4, RISING),
+    VALUE("log_sigmoid", samba_log_sigmoid, log_sigmoid, 4, RISING),
+    VALUE("elu", t_elu, elu, 4, RISING),
+    VALUE("celu", t_celu, celu, 4, RISING),
+    VALUE("selu", samba_selu, selu, 4, RISING),
+    VALUE("leaky_relu", t_leaky_relu, leaky_relu, 1, RISING), /* 0.01 is rounded too */
+    VALUE("hardtanh", t_hardtanh, hardtanh, 0, RISING),
+    VALUE("relu6", samba_relu6, relu6, 0, RISING),
+    VALUE("hardsigmoid", samba_hardsigmoid, hardsigmoid, 4, RISING),
+    VALUE("hardswish", samba_hardswish, hardswish, 4, NONE),
+    VALUE("threshold", t_threshold, threshold, 0, NONE),
+    VALUE("softsign", samba_softsign, softsign, 4, RISING),
+    VALUE("tanhshrink", samba_tanhshrink, tanhshrink, 4, RISING),
+    VALUE("hardshrink", t_hardshrink, hardshrink, 0, RISING),
+    VALUE("softshrink", t_softshrink, softshrink, HALF, RISING),
+    VALUE("square", samba_square, square, HALF, VALLEY),
+    VALUE("pow 3", t_cube, cube, 4, RISING),
+    VALUE("frac", samba_frac, frac, 0, NONE),
+    VALUE("round 1", t_tenths, to_tenths, 0, RISING),
+    VALUE("logit 0.1", t_logit_inside, logit_inside, 4, RISING),
+    VALUE("isnan", t_isnan, is_nan, 0, NONE),
+    VALUE("isfinite", t_isfinite, is_finite, 0, NONE),
+};
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+/* ---- of two operands ---- */
+typedef struct pair_function {
+    const char *name;
+    samba_value (*traced)(samba_value, samba_value);
+    double (*exact)(double, double);
+    double limit;
+} pair_function;
+
+static double plus(double x, double y) { return x + y; }
+static double minus(double x, double y) { return x - y; }
+static double times(double x, double y) { return x * y; }
+static double over(double x, double y) { return x / y; }
+static double rest_down(double x, double y)
+{
+    double rest = fmod(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+static double greater(double x, double y) { return isnan(x) || x > y ? x : y; }
+static double less(double x, double y) { return isnan(x) || x < y ? x : y; }
+static double greater_number(double x, double y) { return x >= y || isnan(y) ? x : y; }
+static double less_number(double x, double y) { return x <= y || isnan(y) ? x : y; }
+static double logaddexp(double x, double y) { return x == y ? x + M_LN2 : fmax(x, y) + log1p(exp(-fabs(x - y))); }
+static double xlogy(double x, double y) { return isnan(y) ? y : x == 0 ? 0 : x * log(y); }
+static double truncated(double x, double y) { return truncf((float)(x / y)); } /* of the rounded quotient, as in PyTorch */
+
+static const pair_function pair_functions[] = {
+    {"add", samba_add, plus, HALF},
+    {"sub", samba_sub, minus, HALF},
+    {"mul", samba_mul, times, HALF},
+    {"div", samba_div, over, HALF},
+    {"pow", samba_pow, pow, 4},
+    {"fmod", samba_fmod, fmod, 0},
+    {"remainder", samba_remainder, rest_down, HALF},
+    {"trunc_divide", samba_trunc_divide, truncated, 0},
+    {"atan2", samba_atan2, atan2, 4},
+    {"hypot", samba_hypot, hypot, 4},
+    {"copysign", samba_copysign, copysign, 0},
+    {"maximum", samba_maximum, greater, 0},
+    {"minimum", samba_minimum, less, 0},
+    {"fmax", samba_fmax, greater_number, 0},
+    {"fmin", samba_fmin, less_number, 0},
+    {"logaddexp", samba_logaddexp, logaddexp, 4},
+    {"xlogy", samba_xlogy, xlogy, 4},
+};
+enum { PAIR_FUNCTIONS = sizeof pair_functions / sizeof pair_functions[0] };
+
+#endif
