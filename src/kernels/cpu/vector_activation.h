@@ -77,11 +77,12 @@ static inline float sigmoid_share(float x, float t, float power)
     return fused(t * over, SHARE, x >= 0.0f ? x : x * 0.0f);
 }
 
-/* s + s (1 - s) t dy/dx = s (1 + along - s along), along = t dy/dx at t; 1 less that for x >= 0 */
-static inline float sigmoid_slope(float x, float along, float more, float power)
+/* s + s (1 - s) t dy/dx = s (1 + along - s along), along = t dy/dx at t; 1 less that for x >= 0. From the power on in double: in float too many
+ * steps would be rounded. */
+static inline float sigmoid_slope(float x, double along, float power)
 {
-    float over = 1.0f / (power + SHARE), low = fused_rest(-along, over * SHARE, more) * over * SHARE;
-    return nan_at_infinity(x, x < 0.0f ? low : 1.0f - low);
+    double s = 1.0 / ((double)power * 0x1p40 + 1.0), low = s * ((1.0 + along) - s * along);
+    return nan_at_infinity(x, (float)(x < 0.0f ? low : 1.0 - low));
 }
 
 /* ---- gelu_tanh: y = 2u, u = sqrt(2/pi) (x + c x^3) ---- */
@@ -110,8 +111,9 @@ static inline float vector_gelu_tanh(float x)
 }
 static inline float vector_gelu_tanh_slope(float x)
 {
-    float t = -bounded_size(x, 10.9f), cubic = 0.214064449f * t * t * t;
-    return sigmoid_slope(x, fused_rest(t, 1.59576912f, cubic), fused_rest(t, 1.59576912f, 1.0f) + cubic, vector_bent_power(t));
+    float t = -bounded_size(x, 10.9f);
+    double wide = t;
+    return sigmoid_slope(x, wide * (1.5957691216057308 + 0.21406444881780074 * wide * wide), vector_bent_power(t));
 }
 
 /* ---- silu: y = x ---- */
@@ -130,23 +132,24 @@ static inline float vector_silu(float x)
 static inline float vector_silu_slope(float x)
 {
     float t = -bounded_size(x, 110.0f);
-    return sigmoid_slope(x, t, 1.0f + t, vector_share_power(t));
+    return sigmoid_slope(x, t, vector_share_power(t));
 }
 
-/* ---- mish: x tanh(log(1 + n)), n = e^x: with w = n (n + 2) the tanh is w / (w + 2) ---- */
+/* ---- mish: x tanh(log(1 + n)), n = e^x: with w = n (n + 2) the tanh is w / (w + 2) = 1 - 2 / (w + 2) = n (1 - n (n + 1) / (w + 2)) ---- */
 
 static inline float vector_mish(float x)
 {
     float t = x > 30.0f ? 30.0f : x < -112.0f ? -112.0f : x; /* at 30 w stops to grow */
     float wide = wide_exp(t), n = wide * NARROW, w = n * (n + 2.0f);
-    float share = (x >= 0.0f ? w : t * (wide * (n + 2.0f))) / (w + 2.0f) * (x >= 0.0f ? x : NARROW);
-    return x == -INFINITY ? NAN : share;
+    float share = 1.0f - (x >= 0.0f ? 2.0f : n * (n + 1.0f)) / (w + 2.0f);
+    float y = share * (x >= 0.0f ? x : t * wide) * (x >= 0.0f ? 1.0f : NARROW);
+    return x == -INFINITY ? NAN : y;
 }
 static inline float vector_mish_slope(float x)
 {
     float t = x > 15.0f ? 15.0f : x < -112.0f ? -112.0f : x; /* from 15 on it is 1 */
     float wide = wide_exp(t);
-    double n = (double)wide * 0x1p-64, d = n * (n + 2.0) + 2.0; /* in float too many steps would be rounded */
+    double n = (double)wide * 0x1p-64, d = n * (n + 2.0) + 2.0;
     return nan_at_infinity(x, (float)(n * (4.0 * (1.0 + t) * (1.0 + n) + (n * (n + 4.0) + 2.0) * n) / (d * d)));
 }
 
