@@ -89,6 +89,7 @@ static double frac(double x) { return x - trunc(x); }
 static double to_tenths(double x) { return nearbyintf((float)x * 10.0f) / 10.0f; } /* the product is rounded first, as in PyTorch */
 static double logit(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x)); }
 static double logit_inside(double x) { return logit(x < (double)0.1f ? (double)0.1f : x > (double)0.9f ? (double)0.9f : x); }
+static double entr(double x) { return x < 0 ? -INFINITY : x == 0 ? 0 : -x * log(x); }
 static double is_nan(double x) { return isnan(x); }
 static double is_finite(double x) { return isfinite(x); }
 
@@ -166,6 +167,7 @@ static const function functions[] = {
     SLOPE("mish_grad", samba_mish, mish_slope, -1.4, -1, 0.1),
     VALUE("softplus", samba_softplus, softplus, 4, RISING),
     VALUE("logit", t_logit, logit, 4, RISING),
+    VALUE("entr", samba_entr, entr, 4, NONE),
     /* composed of them */
     VALUE("softplus 2", t_softplus, softplus_2, 4, RISING),
     VALUE("log_sigmoid", samba_log_sigmoid, log_sigmoid, 4, RISING),

@@ -30,7 +30,8 @@ static inline float bell_rise(float t, float more, float *scale)
     return exp_rise(fused(whole, -0.693359375f, -0.5f * square) + fused(whole, 2.12194442e-4f, fused(-0.5f, rest, more)));
 }
 
-/* Phi(-t) = exp(-t^2 / 2) v p(v - 1) with v = 5 / (t + 2.5); p is fitted for t <= 14.8. */
+/* Phi(-t) = exp(-t^2 / 2) v p(v - 1) with v = 5 / (t + 2.5); p is fitted for t <= 14.8. What v lost to rounding is given back by the slope of the
+ * logarithm of v p(v - 1), about. */
 static inline float vector_gelu(float x)
 {
     float t = bounded_size(x, 14.8f), sum = t + 2.5f, v = 5.0f / sum, w = v - 1.0f, p = 3.1508167e-05f;
@@ -51,7 +52,7 @@ static inline float vector_gelu(float x)
 /* At -t it is exp(-t^2 / 2) (t0 - t) p(w) with w = 9 / (t + 4.5) - 1, at t 1 less that. */
 static inline float vector_gelu_slope(float x)
 {
-    float t = bounded_size(x, 14.8f), w = 9.0f / (t + 4.5f) - 1.0f, p = -7.84449148e-05f;
+    float t = bounded_size(x, 14.8f), sum = t + 4.5f, v = 9.0f / sum, w = v - 1.0f, p = -7.84449148e-05f;
     p = fused(p, w, -7.99632471e-05f);
     p = fused(p, w, 0.000811798265f);
     p = fused(p, w, 0.00446449872f);
@@ -60,7 +61,8 @@ static inline float vector_gelu_slope(float x)
     p = fused(p, w, 0.0609749369f);
     p = fused(p, w, 0.0962025002f);
     p = fused(p, w, 0.456334502f);
-    float scale, rise = bell_rise(t, 0.0f, &scale), factor = (0.751791537f - t - 1.21144495e-08f) * p;
+    float lost = fused(sum - 4.5f - t, v, fused_rest(-v, sum, 9.0f));
+    float scale, rise = bell_rise(t, 0.066f * v * lost, &scale), factor = (0.751791537f - t - 1.21144495e-08f) * p;
     float low = fused(rise, factor, factor) * scale * NARROW;
     return nan_at_infinity(x, x < 0.0f ? low : 1.0f - low);
 }
