@@ -12,7 +12,7 @@ static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0}, small = {SAMBA_
 typedef struct context { /* what a block needs to know */
     const gpt2_settings *s;
     const gpt2_step *step; /* NULL: training */
-    samba_value position, seen; /* of one token: its place, and which places it sees */
+    samba_value position, seen; /* of one token: its place, and which places it sees; else zeroed */
 } context;
 
 static samba_value linear(samba_value x, const char *name, int64_t out_features, samba_initializer weight)
@@ -46,7 +46,7 @@ static samba_value remember(samba_graph *g, samba_value qkv, const context *c)
     samba_value cache = samba_register_buffer(g, "cache", c->step->cache, 4, shape, zeros);
     samba_value kv = samba_reshape(samba_narrow(qkv, 2, s->n_embd, 2 * s->n_embd), 4, (int64_t[]){c->step->tokens, 2, s->n_head, shape[3]});
     samba_value fresh = samba_cast(samba_permute(kv, (int[]){1, 2, 0, 3}), c->step->cache); /* (2, H, T, D) */
-    samba_value places = c->step->tokens > 1 ? samba_arange(g, c->step->tokens, SAMBA_INT64) : c->position;
+    samba_value places = c->position.graph ? c->position : samba_arange(g, c->step->tokens, SAMBA_INT64);
     samba_value filled = samba_index_copy(cache, 2, places, fresh);
     samba_assign(cache, filled);
     return filled;
@@ -66,7 +66,7 @@ static samba_value attention(samba_graph *g, samba_value x, const context *c)
         qkv[i] = split_heads(qkv[i], s->n_head);
     if (c->step) {
         samba_value cache = remember(g, joint, c);
-        if (c->step->tokens == 1) {
+        if (c->position.graph) {
             options = (samba_attention_options){.mask = c->seen};
             qkv[0] = samba_cast(qkv[0], c->step->cache);
             qkv[1] = samba_narrow(cache, 0, 0, 1);

@@ -171,7 +171,7 @@ refuses "sambaflow: a graph that is not there" 1 "there is no graph \"decod\"" "
 refuses "gpt2: two graphs are no PEF of training" 1 "has 2 graphs and this program's PEFs have one" "$gpt2" run --inference -p out/gpt2-generate/gpt2-generate.pef --data "$data"
 refuses "gpt2: a prompt beyond the vocabulary" 2 "does not begin with a token from 0 to 49" "$gpt2" generate "${tiny[@]}" --prompt 7,50
 refuses "gpt2: more tokens than the cache" 2 "do not fit the cache" "$gpt2" generate "${tiny[@]}" --prompt 7 --count 40
-refuses "gpt2: weights of another model" 1 "the file has no tensor 'h.1.ln_1.weight'" "$gpt2" generate "${tiny[@]}" --n-embd 16 --block-size 16 --prompt 1 --count 4 --weights gpt2.safetensors
+refuses "gpt2: weights of another model" 1 "into wte.weight (50, 16): the shapes must be equal" "$gpt2" generate "${tiny[@]}" --n-embd 16 --block-size 16 --prompt 1 --count 4 --weights gpt2.safetensors
 printf 'caf\303\251%.0s' {1..300} >letters.txt
 head -c 30 letters.txt >short.txt
 head -c 100 letters.txt >few.txt
