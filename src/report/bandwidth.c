@@ -7,17 +7,15 @@
 
 #include <omp.h>
 
-enum { LANES = 16, AHEAD = 512 }; /* floats: of a vector; asked for before they are read */
+enum { LANES = 16 }; /* floats of a vector */
 
 static double sum_up(const float *x, int64_t count)
 {
     typedef float vector __attribute__((vector_size(4 * LANES)));
     vector sums[4] = {{0}};
     for (int64_t i = 0; i + 4 * LANES <= count; i += 4 * LANES)
-        for (int k = 0; k < 4; k++) {
-            __builtin_prefetch(x + i + k * LANES + AHEAD, 0, 0);
+        for (int k = 0; k < 4; k++)
             sums[k] += *(const vector *)(x + i + k * LANES);
-        }
     sums[0] = sums[0] + sums[1] + sums[2] + sums[3];
     double sum = 0;
     for (int k = 0; k < LANES; k++)

@@ -240,7 +240,9 @@ const void *samba_attention_kept(const samba_attention_state *s, int64_t b, int6
 static void run_portion(const samba_attention_state *s, char *own, int64_t portion, int64_t next, int64_t *packed)
 {
     int64_t unit = portion * s->portion / s->blocks;
-    if (s->attention.gradient)
+    if (s->one)
+        samba_attention_attend_one(s, own, unit);
+    else if (s->attention.gradient)
         samba_attention_differentiate_unit(s, own, unit, next);
     else if (s->portion == 1) /* the longest first: where the causal rule shows most */
         samba_attention_attend(s, own, unit, s->blocks - 1 - portion % s->blocks, packed);
@@ -323,7 +325,9 @@ static samba_status prepare_direction(samba_attention_state *s)
     s->missing = false;
     if (s->attention.gradient)
         return samba_attention_prepare_grad(s);
-    if (s->units > 0 && s->blocks > 0)
+    if (s->one)
+        samba_attention_prepare_one(s);
+    else if (s->units > 0 && s->blocks > 0)
         samba_attention_prepare_forward(s);
     return SAMBA_OK;
 }
@@ -343,6 +347,8 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     s->group = s->attention.hkv > 0 ? s->h / s->attention.hkv : 1;
     s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->use_libxsmm && samba_pairs_are_fast();
     resolve(stage, s);
+    s->one = samba_attention_is_one(s);
+    s->half = s->half && !s->one;
     bool gradient = s->attention.gradient, many;
     s->units = s->b * (gradient ? s->attention.hkv : s->h);
     s->blocks = ((gradient ? s->tk : s->tq) + BLOCK - 1) / BLOCK;

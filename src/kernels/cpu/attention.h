@@ -76,6 +76,7 @@ typedef struct samba_attention_state {
     int class_;                  /* SAMBA_F32, SAMBA_F64: of scores and sums */
     int64_t size;                /* bytes of one */
     bool half;                   /* products are of pairs */
+    bool one;                    /* a single query: attention_row.c */
     double unit;
     int64_t b, h, tq, tk, group; /* group: query heads of a key head */
     samba_attention_rows parts[SAMBA_ATTENTION_PARTS];
@@ -168,6 +169,10 @@ void samba_attention_reserve(samba_attention_state *s, int64_t place, int64_t n)
 
 void samba_attention_prepare_forward(samba_attention_state *s); /* attention_forward.c */
 void samba_attention_attend(const samba_attention_state *s, char *own, int64_t unit, int64_t block, int64_t *packed);
+/* attention_row.c */
+bool samba_attention_is_one(const samba_attention_state *s);
+void samba_attention_prepare_one(samba_attention_state *s);
+void samba_attention_attend_one(const samba_attention_state *s, char *own, int64_t unit);
 samba_status samba_attention_prepare_grad(samba_attention_state *s); /* attention_grad.c */
 void samba_attention_differentiate_unit(const samba_attention_state *s, char *own, int64_t unit, int64_t next);
 void samba_attention_run_shared_grad(const void *state, char *scratch, int phase, int thread, int threads);

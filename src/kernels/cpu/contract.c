@@ -14,6 +14,7 @@
 #include "kernels/cpu/finish.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/panel.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/skip.h"
 #include <limits.h>
 #include <string.h>
@@ -589,6 +590,8 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         samba_contract_simplify(contract);
         bool short_copy = samba_finish_is_copy(&c->finish) && contract->a.dtype == SAMBA_FLOAT32 &&
                           contract->b.dtype == SAMBA_FLOAT32 && problem.k <= SHORT_K;
+        if (samba_row_suits(&problem))
+            return samba_prepare_row(prepare, &problem, c->program, prepared);
         if (!short_copy && samba_panel_suits(&problem))
             return samba_prepare_panel(prepare, &problem, c->program, &c->finish, c->blocks, prepared);
         samba_contract_choose(&problem, &c->plan);

@@ -3,6 +3,7 @@
  * Which instruction sets this build has and this CPU runs. A table stands for all that its flags in meson.build allow the
  * compiler, so each of them is asked for. */
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/rows.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -43,6 +44,17 @@ const samba_blocks *samba_blocks_for(samba_isa isa)
     case SAMBA_ISA_AVX512: return &samba_blocks_avx512;
 #endif
     default: return &samba_blocks_generic;
+    }
+}
+
+const samba_rows *samba_rows_for(samba_isa isa)
+{
+    switch (isa) {
+#if defined(__x86_64__)
+    case SAMBA_ISA_AVX2: return &samba_rows_avx2;
+    case SAMBA_ISA_AVX512: return &samba_rows_avx512;
+#endif
+    default: return &samba_rows_generic;
     }
 }
 
