@@ -129,7 +129,8 @@ SAMBA_API samba_value samba_register_buffer(samba_graph *graph, const char *name
 /* 1 in a run that trains, 0 in one that does not (samba_run_options.train) and in what is compiled for inference: what torch's train() and
  * eval() decide, for samba_where. The hyperparameter "training", rank-0 float64; one a graph. */
 SAMBA_API samba_value samba_training(samba_graph *graph);
-/* What a buffer holds after FWD: of its dtype and shape. Values of this run still are what it held before. Once a buffer. */
+/* What a buffer holds after FWD: of its dtype and shape. Values of this run still are what it held before. Once a buffer. An input too may be assigned: its
+ * device memory keeps the value for runs that are not given that input. */
 SAMBA_API void samba_assign(samba_value buffer, samba_value value);
 
 #ifdef __cplusplus

@@ -385,6 +385,22 @@ class Session:
         """Name of the graph that the PEF was compiled from."""
         return text(lib.samba_session_graph_name(self.c))
 
+    @property
+    def graph_names(self):
+        """Names of the PEF's graphs, in their order."""
+        info, found = ffi.new("samba_graph_info *"), []
+        for i in range(lib.samba_session_graph_count(self.c)):
+            self.context.check(lib.samba_session_graph_info(self.c, i, info))
+            found.append(text(info.name))
+        return found
+
+    def outputs_of(self, graph_name=None):
+        """Names of a graph's outputs; None: of all."""
+        names, graphs = self.names("output"), self.graph_names
+        if graph_name not in graphs:
+            return names
+        return [name for name in names if lib.samba_session_graph_has(self.c, graphs.index(graph_name), name.encode())]
+
     def reset_random(self, seed):
         """Dropout seeds are drawn from `seed` as by a new session (samba_session_reset_random)."""
         with self._mine():
@@ -436,12 +452,12 @@ class Session:
         self._room = (max(inputs, 1), max(outputs, 1))
         self._inputs, self._outputs = (ffi.new("samba_tensor *[]", room) for room in self._room)
 
-    def _options(self, section_types, section_ids, train, calls):
+    def _options(self, section_types, section_ids, train, calls, graph_name=None):
         """samba_run_options for these, made once; inputs, outputs and hyperparameters come with each run."""
         if section_types.__class__ is not tuple or section_ids.__class__ is not tuple:
             section_types, section_ids = _listed(section_types, "section_types"), _listed(section_ids, "section_ids")
         try:
-            return self._prepared[section_types, section_ids, train, calls][0]
+            return self._prepared[section_types, section_ids, train, calls, graph_name][0]
         except KeyError:
             pass
         options = ffi.new("samba_run_options *", lib.samba_run_defaults())
@@ -454,7 +470,9 @@ class Session:
         options.run_from_call_id, options.run_until_call_id = calls
         if len(self._prepared) == 64:
             self._prepared.clear()
-        self._prepared[section_types, section_ids, train, calls] = (options, (types, kept, ids))
+        graph = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
+        options.graph_name = graph
+        self._prepared[section_types, section_ids, train, calls, graph_name] = (options, (types, kept, ids, graph))
         return options
 
     def _values(self, hyperparameters):
@@ -483,15 +501,15 @@ class Session:
             self.context.check(lib.samba_session_set_hyperparameters(self.c, len(values), values))
 
     def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True, run_from_call_id=-1,
-            run_until_call_id=-1):  # fmt: skip
-        """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors."""
+            run_until_call_id=-1, graph_name=None):  # fmt: skip
+        """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`: which of several graphs."""
         inputs, outputs = [_pointer(t, "an input") for t in inputs], [_pointer(t, "an output") for t in outputs]
         with self._mine():
             if len(inputs) > self._room[0] or len(outputs) > self._room[1]:
                 self._make_room(len(inputs), len(outputs))
             self._inputs[0 : len(inputs)], self._outputs[0 : len(outputs)] = inputs, outputs
             addresses = [0] * (len(inputs) + len(outputs))
-            options = self._options(section_types, section_ids, train, (run_from_call_id, run_until_call_id))
+            options = self._options(section_types, section_ids, train, (run_from_call_id, run_until_call_id), graph_name)
             self._run(options, len(inputs), len(outputs), addresses, hyperparameters)
 
     def _run(self, options, inputs, outputs, addresses, hyperparameters, gradients=()):

@@ -49,6 +49,10 @@ static samba_status check_graph(samba_context *context, const samba_graph *graph
                               graph->name, node->op == SAMBA_OP_parameter ? "parameter" : "buffer",
                               samba_graph_name_at(graph, node->op == SAMBA_OP_parameter ? node->attrs->parameter.name : node->attrs->state.name));
     }
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        if (graph->sinks[i].kind == SAMBA_SINK_ASSIGN)
+            return samba_fail(context, SAMBA_ERROR_UNSUPPORTED, "function: graph \"%.128s\" assigns to its input \"%.128s\", which is the caller's: make it an output",
+                              graph->name, samba_graph_name_at(graph, samba_node_at(graph, graph->sinks[i].target)->attrs->leaf.name));
     return SAMBA_OK;
 }
 

@@ -423,8 +423,8 @@ static bool check_assignment(samba_graph *graph, const samba_sink *sink)
     }
     const samba_node *target = samba_node_at(graph, sink->target), *value = samba_node_at(graph, sink->value);
     char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
-    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment's target is %s, only a parameter or state can be assigned",
+    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) {
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment's target is %s, only a parameter, a state or an input can be assigned",
                          samba_op_table[target->op].name);
         return false;
     }

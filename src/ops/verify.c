@@ -82,9 +82,9 @@ static samba_status verify_sink(const samba_graph *graph, int64_t index)
     } else if (sink->kind == SAMBA_SINK_ASSIGN) {
         const samba_node *value = samba_node_at(graph, sink->value);
         const samba_node *target = sink->target < graph->node_count ? samba_node_at(graph, sink->target) : NULL;
-        if (!target || (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state) || target->dtype != value->dtype ||
+        if (!target || (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) || target->dtype != value->dtype ||
             !samba_shape_equal(target->rank, target->shape, value->rank, value->shape))
-            wrong = "assigns to something other than a parameter or state of its value's dtype and shape";
+            wrong = "assigns to something other than a parameter, state or input of its value's dtype and shape";
     } else if (sink->name == 0 || graph->leaves[sink->name].ref) {
         wrong = "has no name, or that of a leaf";
     }

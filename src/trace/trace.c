@@ -391,12 +391,13 @@ void samba_assign(samba_value buffer, samba_value value)
         return;
     samba_node target = samba_trace_node(buffer), source = samba_trace_node(value);
     char target_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
-    if (target.op != SAMBA_OP_state)
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign", "the target must be a buffer made by samba_register_buffer, given a value of %s",
+    const bool input = target.op == SAMBA_OP_input;
+    if (target.op != SAMBA_OP_state && !input)
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign", "the target must be a buffer made by samba_register_buffer, or an input, given a value of %s",
                             samba_op_table[target.op].name);
     else if (target.dtype != source.dtype || !samba_shape_equal(target.rank, target.shape, source.rank, source.shape))
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "buffer \"%.200s\" is %s, the value assigned to it %s",
-                            samba_graph_name_at(graph, target.attrs->state.name), samba_trace_format(&target, target_text),
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "%s \"%.200s\" is %s, the value assigned to it %s", input ? "input" : "buffer",
+                            samba_graph_name_at(graph, input ? target.attrs->leaf.name : target.attrs->state.name), samba_trace_format(&target, target_text),
                             samba_trace_format(&source, source_text));
     else
         samba_graph_sink(graph, (samba_sink){.kind = SAMBA_SINK_ASSIGN, .phase = SAMBA_FWD, .value = value.index, .target = buffer.index});

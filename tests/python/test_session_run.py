@@ -145,7 +145,7 @@ def test_wrong_arguments(pefs):
         (NotImplementedError, "one process for each replica", {"data_parallel": True}),
         (ValueError, "reduce_on_rdu=True says", {"reduce_on_rdu": True}),
         (ValueError, "data_parallel_mode 'fast': expected one of normal, inorder, optimal", {"data_parallel_mode": "fast"}),
-        (LookupError, "has no graph 'decode'; it has 'm1'", {"graph_name": "decode"}),
+        (LookupError, 'there is no graph "decode"; this PEF has: "m1"', {"graph_name": "decode"}),
         (TypeError, "unexpected keyword|has no keyword", {"section_type": ["FWD"]}),
     ]
     for kind, message, options in wrong:

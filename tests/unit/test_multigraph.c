@@ -12,6 +12,7 @@
 #include "pef/plan.h"
 #include "training.h"
 
+#include <sambaflow/function.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/multigraph.h>
@@ -209,6 +210,51 @@ static void buffers_are_shared(void **unused)
     samba_multigraph_free(m);
     samba_tensor_free(row);
     samba_tensor_free(total);
+}
+
+/* An input that one graph changes, and another one reads: its region. */
+static void counting(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_value region = samba_input(g, "region");
+    samba_assign(region, samba_add(region, samba_constant(g, 1, SAMBA_FLOAT32, 0, NULL)));
+    samba_output(g, "before", samba_sum(region, 0, NULL, false));
+}
+
+static void reading(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_output(g, "seen", samba_sum(samba_input(g, "region"), 0, NULL, false));
+}
+
+static void inputs_are_regions(void **unused)
+{
+    (void)unused;
+    samba_tensor *region = normal("region", SAMBA_FLOAT32, 1, SHAPE(4), 5), *seen = tensor("seen", SAMBA_FLOAT32, 0, NULL);
+    for (int i = 0; i < 4; i++)
+        ((float *)samba_tensor_data(region))[i] = 10;
+    samba_multigraph *m = graphs_new();
+    need(add_model(m, "count", counting, region));
+    need(add_model(m, "read", reading, region));
+    samba_session *session = graphs_open(m, 1);
+    samba_multigraph_free(m);
+    need(run(session, "count", 1, &region, NULL));
+    need(run(session, "count", 0, NULL, NULL));
+    need(run(session, "read", 0, NULL, seen));
+    assert_true(*(float *)samba_tensor_data(seen) == 48);
+    need(run(session, "read", 1, &region, seen)); /* given anew */
+    assert_true(*(float *)samba_tensor_data(seen) == 40);
+    samba_session_free(session);
+
+    samba_graph *g;
+    samba_function *f;
+    need(samba_graph_new(context, "g", &g));
+    need(samba_graph_add_input(g, region));
+    counting(g, NULL);
+    refuse(samba_function_new(context, g, NULL, &f), SAMBA_ERROR_UNSUPPORTED, "assigns to its input \"region\", which is the caller's: make it an output");
+    samba_graph_free(g);
+    samba_tensor_free(region);
+    samba_tensor_free(seen);
 }
 
 /* cache[position] = row, and its sum: one row is written, whatever the cache's size, and nothing else moves. */
@@ -469,7 +515,7 @@ static void no_memory(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place),   cmocka_unit_test(graphs_have_an_order),
+        cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place), cmocka_unit_test(inputs_are_regions),   cmocka_unit_test(graphs_have_an_order),
         cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(names_mean_one_thing),
         cmocka_unit_test(no_memory),
     };

@@ -306,7 +306,7 @@ static void bad_texts(void **state)
         {"X\noutput \"y\" %0 @FWD\noutput \"y\" %0 @FWD", "line 4: output \"y\""},
         {"X\noutput \"y\" %1 @FWD", "above this line"},
         {"X\noutput \"y\" %0", "expected '@'"},
-        {"X\nassign %0 %0 @OPT", "only a parameter or state"},
+        {"X\n%1 = exp %0 : float32[2] @FWD\nassign %1 %1 @OPT", "only a parameter, a state or an input"},
         {"X\noutput \"y\" %0 @FWD\n%1 = exp %0 : float32[2] @FWD", "nodes come before them"},
         {"X\n%1 = \x01\xff", "found '?"},
     };

@@ -56,12 +56,6 @@ def check_mapped(pef, mapped, mapping):
         raise errors.StateError(f"trace_graph: {pef} was compiled with mapping {mapped!r}: compile it with mapping='spatial', or trace it without")
 
 
-def check_graph(device, name):
-    """A PEF has one graph: its name may be said."""
-    if name is not None and name != device.graph_name:
-        raise errors.NameError_(f"run: {device.pef} has no graph {name!r}; it has {device.graph_name!r}")
-
-
 def listed(x):
     """None, one or several as a list. A word is one."""
     return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]

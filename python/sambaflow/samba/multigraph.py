@@ -1,13 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several graphs in one PEF: the documents' names for them are there, and refuse in one sentence.
+"""Several graphs in one PEF: what they share, and how a session compiles and loads them.
 
->>> str(several_graphs("add_graph"))[:70]
-'add_graph: several graphs in one PEF are not supported by this version'
+A name means one thing in all graphs: parameters and buffers of one path are one tensor on the device, and so are inputs of one region name. Outputs,
+and inputs without a name, are named by their graph: ``decode.output_0``.
+
+>>> import tempfile
+>>> import torch
+>>> import sambaflow.samba as samba
+>>> from sambaflow.samba.graph import FwdGraph, SambaGraph
+>>> from sambaflow.samba.utils import trace_multigraph
+>>> model = samba.from_torch_model_(torch.nn.Linear(3, 2))
+>>> x, y = samba.ones(4, 3, name="x"), samba.ones(1, 3, name="y")
+>>> optim = samba.optim.SGD(model.parameters(), lr=0.1)
+>>> session = samba.SambaSession()
+>>> session.add_graph(SambaGraph(model, (x,), optim, name="train"))
+>>> session.add_graph(FwdGraph(model, (y,), name="answer"))
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pef = session.compile_multigraph("line", output_folder=folder)
+...     session.trace_multigraph(session.graphs["train"], (x,), optim)[0].shape
+...     answers = session.trace_multigraph(session.graphs["answer"], (y,))
+...     session.init_multigraph_runtime(pef)
+torch.Size([4, 2])
+>>> before = session.run((y,), answers, graph_name="answer")
+>>> session.run((x,), graph_name="train")
+()
+>>> after = session.run((y,), answers, graph_name="answer")
+>>> bool((before[0].torch() > after[0].torch()).all())
+True
 """
+from typing import Any, NamedTuple
+
 from sambaflow import errors
+from sambaflow._core import ffi, lib
+from sambaflow.runtime import Context
+from sambaflow.samba import trees
+from sambaflow.samba.arguments import check_mapped, listed, module
+from sambaflow.samba.arguments import optimizers as optimizer_list
+from sambaflow.samba.graph import SambaGraph
+from sambaflow.samba.optimizers import hyperparameters, numbers, structs
+from sambaflow.samba.sambatensor import SambaTensor
+from sambaflow.words import encoded, path_of, text
 
 
-def several_graphs(name):
-    """The error of a function of that name."""
-    return errors.UnsupportedError(f"{name}: several graphs in one PEF are not supported by this version: compile each graph into a PEF of its own "
-                                   "and run each from a SambaSession of its own")  # fmt: skip
+class Traced(NamedTuple):
+    """A graph that trace_multigraph was given."""
+
+    name: str  # "" where it is that of the PEF's next graph
+    model: Any
+    inputs: Any
+    optimizers: list
+    loss_indices: Any
+    prefix: str
+    mapping: str
+    outputs: list
+
+
+def add(graphs, graph, overwrite):
+    """Puts a SambaGraph behind the others in {name: graph}."""
+    if not isinstance(graph, SambaGraph):
+        raise TypeError(f"add_graph: expected a SambaGraph or FwdGraph, given {type(graph).__name__}: SambaGraph(model, inputs, optimizers, name)")
+    if graph.name in graphs and not overwrite:
+        raise errors.NameError_(f"add_graph: there is a graph {graph.name!r} already: give this one another name, or overwrite=True")
+    graphs.pop(graph.name, None)
+    graphs[graph.name] = graph
+
+
+def compile_all(session, graphs, name, output_folder, pef_name, precision, accumulation, budget, mapping, fast_memory, write):
+    """Traces the graphs, compiles them and, if `write`, writes the PEF, whose path it returns."""
+    if not graphs:
+        raise errors.StateError("compile_multigraph: there is no graph: add_graph(SambaGraph(model, inputs, optimizers, name)) first")
+    context, made = Context(), ffi.new("samba_multigraph **")
+    context.check(lib.samba_multigraph_new(context.c, made))
+    several, known = context.owned(made[0], lib.samba_multigraph_free), {}
+    for graph in graphs.values():
+        tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context)
+        options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
+        kept = ffi.new("char[]", encoded(graph.name, "a graph's name"))
+        options.name, options.graph, options.precision = kept, tracer.graph, precision
+        options.inference, options.mapping, options.fast_memory = graph.inference, mapping, fast_memory
+        if not graph.inference:
+            options.grad_accumulation_steps, options.memory_budget = accumulation, budget
+            groups, _alive = structs(tracer, optimizer_list("compile_multigraph", graph.optimizers), numbers(tracer, graph.optimizers, known))
+            options.optimizers, options.optimizer_count = groups, len(groups)
+        context.check(lib.samba_multigraph_add(several, options, False))
+    if not write:
+        return None
+    path, words = ffi.new("char[]", 4096), [ffi.new("char[]", encoded(pef_name or name or next(iter(graphs)), "compile_multigraph: pef_name")),
+                                            ffi.new("char[]", path_of(output_folder, "compile_multigraph: output_folder"))]  # fmt: skip
+    context.check(lib.samba_multigraph_compile(several, *words, path, len(path)))
+    return text(path)
+
+
+def begin_trace(session, graph, inputs, optimizers, prefix, mapping):
+    """What trace_multigraph notes of a graph, with its outputs; it is compared with the PEF when that is there."""
+    given = isinstance(graph, SambaGraph)
+    model = graph.model if given else module("trace_multigraph", graph)
+    losses = graph.loss_indices if given else None
+    name = graph.name if given else ""
+    _, outputs = session._trace(model, inputs, losses, name or type(model).__name__, name or type(model).__name__, prefix)
+    model.output_tensors = outputs
+    return Traced(name, model, inputs, optimizer_list("trace_multigraph", optimizers), losses, prefix, mapping, outputs)
+
+
+def end_trace(session, device, traced, index, known):
+    """Compares a traced graph with the PEF's; {other name of a device tensor: its name} and {name: tensor} of what it has. `known` numbers
+    optimizers."""
+    info = ffi.new("samba_graph_info *")
+    if index >= lib.samba_session_graph_count(device.c):
+        raise errors.StateError(f"trace_multigraph: {device.pef} has {index} graphs, and each is traced once: {', '.join(device.graph_names)}")
+    device.context.check(lib.samba_session_graph_info(device.c, index, info))
+    name = text(info.name)
+    if traced.name not in ("", name):
+        raise errors.StateError(f"trace_multigraph: graph {traced.name!r} was traced where {device.pef} has {name!r}: trace graphs in the order in which they "
+                                f"were added, {', '.join(device.graph_names)}")  # fmt: skip
+    check_mapped(device.pef, text(lib.samba_session_mapping(device.c, index)), traced.mapping)
+    tracer, outputs = session._trace(traced.model, traced.inputs, traced.loss_indices, name, name, traced.prefix)
+    session._compare(device, tracer, info.text)
+    tensors = {}
+    for path, tensor, _ in tracer.names.values():
+        if isinstance(tensor, SambaTensor):
+            tensor.sn_name = tensor.sn_name or path
+            tensors[path] = tensor
+    for handle, its in zip(traced.outputs, outputs):
+        handle.sn_name = its.sn_name
+    for tensor in (*traced.outputs, *(x for x in trees.tensors(traced.inputs) if isinstance(x, SambaTensor))):
+        tensors[tensor.sn_name] = tensor
+    its = numbers(tracer, traced.optimizers, known)
+    found = hyperparameters(tracer, listed(traced.optimizers), device, its) if traced.optimizers else {}
+    return tracer.regions.places, tensors, found

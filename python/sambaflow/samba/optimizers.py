@@ -24,10 +24,18 @@ def groups(tracer, optimizers):
                 yield optimizer, group, trained
 
 
-def structs(tracer, optimizers):
-    """samba_optimizer structs, and what they point into. A group that trains nothing is left out: no names would mean every parameter."""
+def numbers(tracer, optimizers, known):
+    """Of each group that trains something its number among those of all graphs of a PEF, where a group that several graphs have is one.
+    `known`: {(id of an optimizer, number of its group): number}, which grows."""
+    its = {id(group): (id(optimizer), i) for optimizer in optimizers for i, group in enumerate(optimizer.param_groups)}
+    return [known.setdefault(its[id(group)], len(known)) for _, group, _ in groups(tracer, optimizers)]
+
+
+def structs(tracer, optimizers, its_numbers=None):
+    """samba_optimizer structs, and what they point into. A group that trains nothing is left out: no names would mean every parameter.
+    `its_numbers`: of `numbers`, for names."""
     made, kept = [], []
-    for optimizer, group, trained in groups(tracer, optimizers):
+    for i, (optimizer, group, trained) in enumerate(groups(tracer, optimizers)):
         adam = _adam(optimizer)
         decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay", False)
         its = ffi.new("samba_optimizer *", (lib.samba_sgd if not adam else lib.samba_adamw if decoupled else lib.samba_adam)(group["lr"]))
@@ -39,13 +47,18 @@ def structs(tracer, optimizers):
         else:
             its.momentum, its.dampening, its.nesterov = group["momentum"], group["dampening"], group["nesterov"]
         its.max_grad_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
+        if its_numbers is not None:
+            name = ffi.new("char[]", f"optim{its_numbers[i]}".encode())
+            its.name = name
+            kept.append(name)
         kept.append((words, alive))
         made.append(its[0])
     return ffi.new("samba_optimizer[]", made), kept
 
 
-def hyperparameters(tracer, optimizers, device):
-    """{name: value} of the optimizers for a PEF that has an optimizer; what it was compiled without must not be asked of it."""
+def hyperparameters(tracer, optimizers, device, its_numbers=None):
+    """{name: value} of the optimizers for a PEF that has an optimizer; what it was compiled without must not be asked of it. `its_numbers`: of
+    `numbers`, where the PEF has several graphs."""
     if "OPT" not in device.section_types:
         return {}
     known, found = device.hyperparameters, {}
@@ -55,7 +68,7 @@ def hyperparameters(tracer, optimizers, device):
         values = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
         values.update(zip(("beta1", "beta2", "eps"), (*group["betas"], group["eps"])) if adam else {"momentum": group["momentum"]})
         for name, value in values.items():
-            full = name if len(all_groups) == 1 else f"optim{i}.{name}"
+            full = f"optim{its_numbers[i]}.{name}" if its_numbers is not None else name if len(all_groups) == 1 else f"optim{i}.{name}"
             if full in known:
                 found[full] = float(value)
             elif value != 0 or name != "momentum":

@@ -70,7 +70,7 @@ class Ports:
             self._own[name] = torch.frombuffer(memory, dtype=port.dtype).view(port.shape)
         return SambaTensor(self._own[name], name=name, batch_dim=tensor.batch_dim)
 
-    def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients):
+    def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients, graph_name=None):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
         device, addresses, results, kept = self._device, [], [], []
         with device._mine():
@@ -108,6 +108,6 @@ class Ports:
                     addresses.append(0)
                     kept.append(tensor)
                 i += 1
-            options = device._options(section_types, section_ids, train, calls)
+            options = device._options(section_types, section_ids, train, calls, graph_name)
             device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
         return tuple(results)

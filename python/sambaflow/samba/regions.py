@@ -6,7 +6,8 @@ from sambaflow.errors import NameError_, UnsupportedError
 class Regions:
     """Who has which region while a graph is traced."""
 
-    def __init__(self):
+    def __init__(self, named=False):
+        self.named = named  # an input is called by its region, which several graphs may have
         self.places = {}  # name of an input, or of its gradient -> that of the input whose memory it shares
         self._first = {}  # region name -> (name, what stands for it in the graph)
 
@@ -19,12 +20,21 @@ class Regions:
             raise UnsupportedError(
                 f"inputs {name!r}, {tuple(traced.shape)} {traced.dtype}, and {tensor.sn_name!r}, {tuple(tensor.shape)} {tensor.dtype}, have the region "
                 f"name {tensor.sn_region_name!r}: tensors that share memory must be alike")
-        self.places[tensor.sn_name] = name
-        self.places[f"{tensor.sn_name}.grad"] = f"{name}.grad"
+        self._place(tensor.sn_name, self.place_of(tensor) if self.named else name)
         return traced
+
+    def place_of(self, tensor):
+        """The device's name of an input."""
+        return tensor.sn_region_name if self.named else tensor.sn_name
+
+    def _place(self, name, place):
+        self.places[name] = place
+        self.places[f"{name}.grad"] = f"{place}.grad"
 
     def keep(self, tensor, traced):
         """Notes that an input is the first of its region."""
+        if self.place_of(tensor) != tensor.sn_name:
+            self._place(tensor.sn_name, self.place_of(tensor))
         self._first[tensor.sn_region_name] = (tensor.sn_name, traced)
 
     def check(self, names):

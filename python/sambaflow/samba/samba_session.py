@@ -25,13 +25,13 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, trees
-from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_graph, check_mapped, check_mapping, listed, module
+from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_mapped, check_mapping, listed, module
 from sambaflow.samba.arguments import one_of, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
-from sambaflow.samba.multigraph import several_graphs
+from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import hyperparameters, structs
 from sambaflow.samba.ports import Ports, host_tensor
@@ -57,6 +57,9 @@ class SambaSession:
         if pef_path:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
+        self.graphs = {}  # name -> SambaGraph, as add_graph was given them
+        self._several = []  # what trace_multigraph was given, in order
+        self._optimizers = None  # {(id of an optimizer, number of a group): number in the PEF} of a PEF of several graphs
         self.seed = 0
         self._profiler, self._runtime_profile = Profiler(), None
         self._pinned = False
@@ -178,8 +181,8 @@ class SambaSession:
         """Whether operators build a graph instead of computing."""
         return self.tracing
 
-    def _trace(self, model, inputs, loss_indices, name):
-        tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()])
+    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None):
+        tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context)
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
         saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
         tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
@@ -197,7 +200,7 @@ class SambaSession:
         for i, x in enumerate(outputs):
             value = tracer.value(x)
             outputs[i] = tracer.wrap(value)
-            outputs[i].sn_name = f"output_{i}"
+            outputs[i].sn_name = f"{tracer.scope}output_{i}"
             (lib.samba_loss if i in losses else lib.samba_output)(tracer.graph, outputs[i].sn_name.encode(), value)
         tracer.check()
         return tracer, outputs
@@ -251,7 +254,7 @@ class SambaSession:
         check_mapped(device.pef, device.mapping, mapping if mapping != "section" else self._settings.get("mapping", mapping))
         self._compare(device, tracer)
         self._use(device, tracer.regions.places)
-        self._traced = {}
+        self._traced, self._several, self._optimizers = {}, [], None
         for name, tensor, _ in tracer.names.values():
             if isinstance(tensor, SambaTensor):
                 tensor.sn_name = tensor.sn_name or name
@@ -268,25 +271,74 @@ class SambaSession:
         model.output_tensors = outputs
         return outputs
 
-    def _compare(self, device, tracer):
+    def _compare(self, device, tracer, graph_text=None):
         try:
-            tracer.compare(lib.samba_session_graph_text(device.c))
+            tracer.compare(graph_text or lib.samba_session_graph_text(device.c))
         except errors.StateError as error:
             raise errors.StateError(f"{device.pef}: {error}") from None
 
     # ---- several graphs ----
 
     def add_graph(self, graph, overwrite=False):
-        """Not supported by this version: a PEF has one graph."""
-        raise several_graphs("add_graph")
+        """Adds a SambaGraph or FwdGraph to those that compile_multigraph compiles, behind the others; `session.graphs` has them by name. Names
+        differ; with `overwrite` one of the same name is taken out."""
+        multigraph.add(self.graphs, graph, overwrite)
 
     def compile_multigraph(self, name="", samba_only=False, **kwarg):
-        """Not supported by this version: a PEF has one graph."""
-        raise several_graphs("compile_multigraph")
+        """Compiles the graphs of add_graph, in their order, into one PEF, whose path it returns. Keywords are those of compile that are not a
+        graph's own: output_folder, pef_name, precision, grad_accumulation_steps, memory_budget, mapping, fast_memory, app_dir, config_dict, pef_metadata. With `samba_only`
+        the graphs are traced and planned, nothing is written, and the result is None."""
+        return self._compile_multigraph(name, samba_only, **kwarg)
+
+    def _compile_multigraph(self, name, samba_only, output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0,
+                            mapping=None, fast_memory=0, app_dir=None, config_dict=None, pef_metadata=None, **unknown):  # fmt: skip
+        refuse_unknown(unknown, self._compile_multigraph)
+        one_of("precision", precision, _PRECISIONS)
+        mapping = mapping or self._settings.get("mapping", "section")
+        check_mapping("compile_multigraph", mapping)
+        path = multigraph.compile_all(self, self.graphs, name, output_folder, pef_name, _PRECISIONS[precision], grad_accumulation_steps, memory_budget,
+                                      MAPPINGS.index(mapping), fast_memory, not samba_only)  # fmt: skip
+        if path is not None:
+            write_notes(path, app_dir, config_dict, pef_metadata)
+        return path
+
+    def trace_multigraph(self, graph, inputs, optimizers=None, trace_prefix="", mapping=""):
+        """See samba.utils.trace_multigraph."""
+        traced = multigraph.begin_trace(self, graph, inputs, optimizers, trace_prefix or "", mapping)
+        if self._optimizers is not None:
+            self._end_trace(traced, len(self._several), True)
+        self._several.append(traced)
+        return traced.outputs
 
     def init_multigraph_runtime(self, pef, transfer_device=True):
-        """Not supported by this version: a PEF has one graph."""
-        raise several_graphs("init_multigraph_runtime")
+        """Loads a PEF of several graphs, compares it with what trace_multigraph was given, in the order in which graphs were added, and sends
+        weights, inputs and optimizer state to the device, unless `transfer_device` is false. Graphs may be traced afterwards, too."""
+        with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
+            device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
+        before = self._device, self._places, self._traced, self._optimizers
+        try:
+            self._traced, self._optimizers = {}, {}
+            self._use(device)
+            for index, traced in enumerate(self._several):
+                self._end_trace(traced, index, transfer_device)
+        except Exception:
+            device, places, self._traced, self._optimizers = before
+            if device is not None:
+                self._use(device, places)
+            else:
+                self._device = self._ports = None
+            raise
+
+    def _end_trace(self, traced, index, transfer):
+        """A traced graph as the PEF's graph of that number."""
+        places, tensors, values = multigraph.end_trace(self, self._device, traced, index, self._optimizers)
+        self._use(self._device, {**self._places, **places})
+        self._traced.update(tensors)
+        if transfer:
+            self._send(tensors)
+            self._send_optimizer_state(traced.optimizers)
+        if values:
+            self._device.set_hyperparameters(values)
 
     # ---- running ----
 
@@ -329,8 +381,6 @@ class SambaSession:
                 data_parallel_mode = self._settings.get("data_parallel_mode", "normal")
         if data_parallel or reduce_on_rdu or data_parallel_mode != "normal":
             check_data_parallel("run", data_parallel, reduce_on_rdu, data_parallel_mode)
-        if graph_name is not None:
-            check_graph(device, graph_name)
         if run_from_call_id is not None or run_until_call_id is not None:
             calls = call_id("run_from_call_id", run_from_call_id), call_id("run_until_call_id", run_until_call_id)
         if section_types.__class__ is not tuple or section_types:
@@ -338,7 +388,7 @@ class SambaSession:
         if section_ids.__class__ is not tuple or section_ids:  # a single 0 is one, too
             section_ids = tuple(flat_ids(section_ids))
         if grad_of_outputs is not None:
-            given = output_gradients(grad_of_outputs, device.names("output"))
+            given = output_gradients(grad_of_outputs, device.outputs_of(graph_name))
             gradients = [host_tensor(grad, f"{name}.grad") for name, grad in given.items()]
         inputs = input_tensors if input_tensors.__class__ is tuple else listed(input_tensors)
         for x in inputs:
@@ -350,8 +400,8 @@ class SambaSession:
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
-                return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
-        return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients)
+                return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name)
+        return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name)
 
     # ---- host and device ----
 
@@ -378,7 +428,10 @@ class SambaSession:
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""
-        for name, tensor in self._traced.items():
+        self._send(self._traced)
+
+    def _send(self, tensors):
+        for name, tensor in tensors.items():
             if (tensor.has_data or tensor.materializer_provided) and self.has(name) and self._device.tensors[self._places.get(name, name)][0] != "output":
                 self.device_set(name, tensor)
 
@@ -418,11 +471,12 @@ class SambaSession:
         """(state of a parameter, its key, the device's name) of every state tensor that the device has. Steps are counted once a group there."""
         index = 0  # among groups that train something
         for optimizer in optimizer_list("moving the optimizers' state", optims):
-            for group in optimizer.param_groups:
+            for number, group in enumerate(optimizer.param_groups):
                 trained = [parameter for parameter in self._on_device(group["params"]) if parameter.requires_grad]
                 for parameter in trained:
                     names = {key: f"{parameter.sn_name}.{key}" for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
-                    for key, name in {**names, "step": f"optim{index}.step"}.items():
+                    its = index if self._optimizers is None else self._optimizers.get((id(optimizer), number), -1)
+                    for key, name in {**names, "step": f"optim{its}.step"}.items():
                         if self.has(name):
                             yield optimizer.state[parameter], key, name
                 index += bool(trained)

@@ -40,17 +40,21 @@ def dtype_number(dtype):
 class Tracer:
     """One graph in the making."""
 
-    def __init__(self, name, modules=None):
-        self.context = Context()
+    def __init__(self, name, modules=None, scope="", prefix="", context=None):
+        """`scope`: of one graph of several, its name, which stands before those that are made up. `prefix` stands before modules' paths. `context`:
+        where graphs that are compiled together are made."""
+        self.context = context or Context()
+        self.scope, self.prefix = scope and f"{scope}.", prefix and f"{prefix}."
         made = ffi.new("samba_graph **")
         self.context.check(lib.samba_graph_new(self.context.c, encoded(name), made))
         self.graph = self.context.owned(made[0], lib.samba_graph_free)
         self.names = {}  # id of a parameter or buffer -> (its name, itself, whether it is a parameter)
         self.values = {}  # id -> samba_value
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
+        self.kept_regions = {}  # id of what stands for an input with a region name -> its samba_value: what is written into it stays on the device
         self.arguments = {}  # id of an argument -> what stands for it
         self.kept = []  # what has an id here stays alive
-        self.regions = Regions()
+        self.regions = Regions(named=bool(scope))
         self.paths = {id(module): path for path, module in modules} if modules else {}
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
@@ -69,10 +73,15 @@ class Tracer:
         shared = self.regions.shared(tensor)
         if shared is not None:
             return shared
-        example = Tensor.empty(tensor.sn_name, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
+        place = self.regions.place_of(tensor)
+        example = Tensor.empty(place, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
         self.context.check(lib.samba_graph_add_input(self.graph, example.c))
-        traced = self.wrap(lib.samba_input(self.graph, encoded(tensor.sn_name)))
+        traced = self.wrap(lib.samba_input(self.graph, encoded(place)))
         traced.sn_name = tensor.sn_name
+        if tensor.sn_region_name != tensor.sn_name:
+            traced.sn_region_name = tensor.sn_region_name
+            self.kept_regions[id(traced)] = traced._value
+            self.kept.append(traced)
         self.regions.keep(tensor, traced)
         return traced
 
@@ -80,7 +89,7 @@ class Tracer:
         """The same for a tensor among the model's arguments, named `name` where it has no name; one that is given twice is one input."""
         if id(tensor) not in self.arguments:
             named = from_torch_tensor(tensor)
-            named.sn_name = named.sn_name or name
+            named.sn_name = named.sn_name or self.scope + name
             self.arguments[id(tensor)] = self.add_input(named)
             self.kept.append(tensor)
         return self.arguments[id(tensor)]
@@ -202,14 +211,14 @@ class Tracer:
         if path is None:
             path = self.stack[-1] if self.stack else ""
         self.stack.append(path)
-        lib.samba_set_module(self.graph, path.encode(errors="replace"))
+        lib.samba_set_module(self.graph, (self.prefix + path).encode(errors="replace"))
         if module in FUSIONS:
             lib.samba_op_fusion_push(self.graph, FUSIONS[module].encode(errors="replace"))
 
     def leave(self, module):
         """Its call has ended, in whatever way."""
         self.stack.pop()
-        lib.samba_set_module(self.graph, self.stack[-1].encode(errors="replace") if self.stack else b"")
+        lib.samba_set_module(self.graph, (self.prefix + self.stack[-1]).encode(errors="replace") if self.stack else b"")
         if module in FUSIONS:
             lib.samba_op_fusion_pop(self.graph)
 

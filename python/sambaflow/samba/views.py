@@ -75,6 +75,8 @@ def write(t, x, value):
         _refuse(t)
     else:
         x._value = value
+        if id(x) in t.kept_regions:
+            t.assigned[id(x)] = (t.kept_regions[id(x)], value)
     t.check()
 
 

@@ -3,6 +3,7 @@
 
 >>> import tempfile
 >>> import sambaflow.samba as samba
+>>> from sambaflow.samba.graph import FwdGraph
 >>> set_seed(1)
 >>> model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
 >>> optim = samba.optim.SGD(model.parameters(), lr=0.1)
@@ -20,9 +21,14 @@ section  type        median      best   share
 ...
 >>> (get_rank(), get_world_size(), is_main_process(), get_file_dir("/data/x.csv"))
 (0, 1, True, '/data')
->>> trace_multigraph(model, (x,))  # doctest: +ELLIPSIS
-Traceback (most recent call last):
-sambaflow.errors.UnsupportedError: trace_multigraph: several graphs in one PEF are not supported by this version: ...
+>>> samba.session.add_graph(FwdGraph(model, (x,), "line"))
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pef = samba.session.compile_multigraph(output_folder=folder)
+...     (traced,) = trace_multigraph(model, (x,))
+...     samba.session.init_multigraph_runtime(pef)
+>>> traced.sn_name
+'line.output_0'
+>>> samba.session.reset()
 """
 import os
 import random
@@ -34,7 +40,6 @@ from sambaflow._core import ffi, lib
 from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_mapping, one_of
 from sambaflow.samba.keywords import refuse_unknown
-from sambaflow.samba.multigraph import several_graphs
 from sambaflow.samba.progress import watched
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
 from sambaflow.words import text
@@ -54,8 +59,16 @@ def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=
 
 
 def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None):
-    """Not supported by this version: a PEF has one graph."""
-    raise several_graphs("trace_multigraph")
+    """Traces a graph of a PEF that compile_multigraph made, once, in the order in which graphs were added: a SambaGraph, or the module that it was
+    made of. session.init_multigraph_runtime then compares it with the PEF and sends weights, inputs and optimizer state to the device; where that
+    was called before, this does. `init_output_grads` sets the gradients of outputs to ones, with which they begin. `trace_prefix` stands before the
+    paths of modules in messages. Returns the traced outputs, which are `output_tensors` of the module, too."""
+    if mapping:
+        check_mapping("trace_multigraph", mapping)
+    outputs = _state.session.trace_multigraph(graph, inputs, optimizers, trace_prefix, mapping)
+    if init_output_grads and _state.session.is_loaded:
+        _init_output_grads(outputs)
+    return outputs
 
 
 def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):

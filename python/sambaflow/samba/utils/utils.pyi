@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
+from sambaflow.samba.graph import SambaGraph
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor as from_torch_tensor
 
 MAPPINGS: tuple[str, ...]
@@ -22,13 +23,13 @@ def trace_graph(
     transfer_device: bool = True,
 ) -> list[SambaTensor]: ...
 def trace_multigraph(
-    graph: torch.nn.Module,
+    graph: SambaGraph | torch.nn.Module,
     inputs: Any,
     optimizers: Sequence[torch.optim.Optimizer] | None = None,
     init_output_grads: bool | None = None,
     mapping: str = "",
     trace_prefix: str | None = None,
-) -> NoReturn: ...
+) -> list[SambaTensor]: ...
 def init_output_grads(
     output_tensors: Iterable[SambaTensor | str],
     unspecified_tensor_grad: Iterable[str] = (),
