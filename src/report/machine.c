@@ -13,36 +13,39 @@
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
-static uint64_t sum_of(const uint64_t *restrict words, int64_t count)
+static uint64_t sum_of(const uint64_t *words, int64_t count)
 {
+    typedef uint64_t vector __attribute__((vector_size(64), aligned(8)));
+    vector sums[4] = {{0}};
+    for (int64_t i = 0; i + 32 <= count; i += 32) /* four sums, so that none waits for an addition */
+        for (int k = 0; k < 4; k++)
+            sums[k] += *(const vector *)(words + i + 8 * k);
+    sums[0] += sums[1] + sums[2] + sums[3];
     uint64_t sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += words[i];
+    for (int k = 0; k < 8; k++)
+        sum += sums[0][k];
     return sum;
 }
 
-/* Seconds in which each thread reads its part of `words` so many times. */
-static double time_reading(const uint64_t *words, int64_t words_each, int64_t rounds, int threads)
+/* Each thread reads memory of its own again and again, and takes its own time: waking the others is no part of it. */
+static double cache_rate(const uint64_t *words, int threads)
 {
-    uint64_t sum = 0;
-    double start = samba_seconds();
-#pragma omp parallel num_threads(threads) reduction(+ : sum)
-    for (int64_t i = 0; i < rounds; i++)
-        sum += sum_of(words + omp_get_thread_num() * words_each + (int64_t)(sum & 7), words_each - 8); /* 0: but the compiler may not know */
-    double seconds = samba_seconds() - start;
-    return sum == 0 ? seconds : 0; /* the memory is all zeros */
-}
-
-static double best_rate(const uint64_t *words, int64_t words_each, int threads, int repeats)
-{
-    int64_t rounds = 1;
-    while (time_reading(words, words_each, rounds, threads) < 0.004 && rounds < 1 << 20)
-        rounds *= 2;
-    double best = 0, bytes = 8.0 * (double)(words_each - 8) * (double)rounds * threads;
-    for (int i = 0; i < repeats; i++) {
-        double seconds = time_reading(words, words_each, rounds, threads);
-        if (seconds > 0 && bytes / seconds > best)
-            best = bytes / seconds;
+    enum { WORDS = CACHE_BYTES / 8, ROUNDS = 512, REPEATS = 12 };
+    double best = 0;
+    for (int i = 0; i < REPEATS; i++) {
+        uint64_t sum = 0;
+        double rate = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum, rate)
+        {
+            const uint64_t *own = words + (int64_t)omp_get_thread_num() * WORDS;
+            double start = samba_seconds();
+            for (int k = 0; k < ROUNDS; k++)
+                sum += sum_of(own + 8 * (sum & 1), WORDS - 8); /* 0: but the compiler may not know */
+            double seconds = samba_seconds() - start;
+            rate += seconds > 0 ? 8.0 * (WORDS - 8) * ROUNDS / seconds : 0;
+        }
+        if (sum == 0 && rate > best) /* the memory is all zeros */
+            best = rate;
     }
     return best;
 }
@@ -69,8 +72,7 @@ samba_status samba_machine_measure(samba_context *context, int threads, samba_ma
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_machine_measure: %d threads, expected 1 to 4096", threads);
     samba_host_memory memory;
     SAMBA_TRY(samba_host_memory_new(context, threads * (int64_t)CACHE_BYTES, threads, &memory));
-    const uint64_t *words = (const uint64_t *)(void *)memory.data;
-    machine->cache_bytes_per_second = best_rate(words, CACHE_BYTES / 8, threads, 8);
+    machine->cache_bytes_per_second = cache_rate((const uint64_t *)(const void *)memory.data, threads);
     samba_host_memory_free(&memory);
     SAMBA_TRY(samba_measure_bandwidth(context, threads, &machine->memory_bytes_per_second));
     machine->flops_per_second = samba_measure_fma_peak(threads);
