@@ -336,7 +336,7 @@ samba_status samba_pass_section(samba_compiler *c)
             SAMBA_TRY(check_spatial(c, &t, first, end));
         if (joint || graph->fast_memory == 0)
             SAMBA_TRY(add_section(c, &t, first, end,
-                                  redone ? "FWD, left out where BCKWD follows" : joint && c->stage_phase[end - 1] != phase ? "FWD and BCKWD" : samba_phase_names[phase]));
+                                  redone ? "FWD, left out where BCKWD follows" : joint && c->stage_phase[end - 1] != phase ? "FWD+BCKWD" : samba_phase_names[phase]));
         else
             SAMBA_TRY(cut(c, &t, first, end));
     }
