@@ -199,6 +199,13 @@ class Tensor:
         dlpack.take(capsule)
         return self
 
+    @classmethod
+    def _borrowed(cls, pointer, owner):
+        """A samba_tensor that belongs to something of C's, which `owner` keeps alive."""
+        self = cls.__new__(cls)
+        self.c, self.context, self.owner = pointer, owner.context, owner
+        return self
+
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """A capsule over this memory, for from_dlpack of other libraries; `copy=True` over a copy."""
         dlpack.check_request(stream, dl_device)

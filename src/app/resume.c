@@ -80,6 +80,18 @@ static samba_status check_seed(const samba_app_run *run, const samba_checkpoint 
     return SAMBA_OK;
 }
 
+/* Those that a run which was killed should have removed after its last save. Not before it is known which one is whole. */
+static samba_status remove_old(const samba_app_run *run, int64_t step)
+{
+    const samba_app_arguments *a = run->arguments;
+    samba_checkpoint_folder folder;
+    samba_status status = samba_checkpoint_folder_open(run->context, a->checkpoint_dir, &folder);
+    if (status == SAMBA_OK && a->keep > 0)
+        status = samba_checkpoint_folder_keep(&folder, step, a->keep);
+    samba_checkpoint_folder_close(&folder);
+    return status;
+}
+
 samba_status samba_app_resume(const samba_app_run *run, samba_session *session, samba_app_progress *at, FILE *file)
 {
     const samba_app_arguments *a = run->arguments;
@@ -105,6 +117,8 @@ samba_status samba_app_resume(const samba_app_run *run, samba_session *session, 
         status = check_seed(run, checkpoint, at);
     if (status == SAMBA_OK)
         status = samba_checkpoint_load(session, checkpoint);
+    if (status == SAMBA_OK)
+        status = remove_old(run, samba_checkpoint_step(checkpoint));
     if (status == SAMBA_OK)
         fprintf(file, "resumed from %s, the newest checkpoint that is whole\n", samba_checkpoint_path(checkpoint));
     samba_checkpoint_free(checkpoint);

@@ -24,7 +24,7 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, lazy, trees
+from sambaflow.samba import _state, exits, lazy, resume, trees
 from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_mapped, check_mapping, listed, module
 from sambaflow.samba.arguments import one_of, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
@@ -93,6 +93,23 @@ class SambaSession:
     def load(self, path):
         """The other way: parameters by name; state where the file has it."""
         self.loaded().load(path)
+
+    def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0):
+        """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits. That is the device's
+        weights, optimizer state, counters and hyperparameters, where each SambaLoader of `loaders` stands, the states of the random generators of
+        torch, Python and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all, then older
+        ones but for the `keep` newest are deleted (0: none). Weights are safetensors, in files of at most `shard_size` bytes (0: 5 GB), as
+        Hugging Face's libraries read them."""
+        return resume.save(self.loaded(), folder, step, loaders, state, keep, shard_size)
+
+    def load_checkpoint(self, folder, loaders=()):
+        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF that was traced; a warning
+        tells what was passed over since it is damaged. Loaders go on behind the last batch they gave. Returns (step, state, path), or None where there
+        is no checkpoint. Values on the host stay as they are: to_cpu fetches them."""
+        found = resume.load(self.loaded(), folder, loaders)
+        if found is not None:
+            self.seed = found.seed
+        return found and found.result
 
     # ---- the profiler ----
 

@@ -10,6 +10,8 @@ from sambaflow.report import Report
 from sambaflow.runtime import Session
 from sambaflow.samba.graph import SambaGraph
 from sambaflow.samba.profiler import Profiler
+from sambaflow.samba.resume import Resumed
+from sambaflow.samba.sambaloader import SambaLoader
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.sambacollections import OrderedSet
 
@@ -26,6 +28,16 @@ class SambaSession:
     def setup(self, args: Any) -> None: ...
     def save(self, path: _Path, with_state: bool = True) -> None: ...
     def load(self, path: _Path) -> None: ...
+    def save_checkpoint(
+        self,
+        folder: _Path,
+        step: int,
+        loaders: SambaLoader | Iterable[SambaLoader] = (),
+        state: Any = None,
+        keep: int = 2,
+        shard_size: int = 0,
+    ) -> str: ...
+    def load_checkpoint(self, folder: _Path, loaders: SambaLoader | Iterable[SambaLoader] = ()) -> Resumed | None: ...
     @property
     def profiler(self) -> Profiler: ...
     def start_samba_profile(self) -> None: ...

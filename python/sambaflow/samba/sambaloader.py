@@ -8,12 +8,14 @@
 >>> len(loader)
 2
 """
+import itertools
 import queue
 import threading
 
 import torch
 
-from sambaflow.samba import _state
+from sambaflow import errors
+from sambaflow.samba import _state, resume
 from sambaflow.samba.sambatensor import SambaTensor
 
 _END = object()
@@ -31,9 +33,52 @@ class SambaLoader:
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"SambaLoader: names must be one or more different names, given {self.names}")
+        self._position, self._start, self._resumed, self._loop = 0, None, None, None
 
     def __len__(self):
         return len(self.torch_loader)
+
+    # ---- where it stands ----
+
+    def _generators(self):
+        """Random generators that the iterable was given."""
+        sampler = getattr(self.torch_loader, "sampler", None)
+        batch_sampler = getattr(self.torch_loader, "batch_sampler", None)
+        holders = self.torch_loader, sampler, batch_sampler, getattr(batch_sampler, "sampler", None)
+        found = {id(x.generator): x.generator for x in holders if isinstance(getattr(x, "generator", None), torch.Generator)}
+        return list(found.values())
+
+    def state_dict(self):
+        """How many items the loop has got, and the states of random generators when it began; 0 items between loops."""
+        return {"position": self._position, "start": self._start if self._position else None, "generators": [g.get_state() for g in self._generators()]}
+
+    def load_state_dict(self, state):
+        """The next loop goes on behind the item that was the last when `state` was taken: the iterable is started from the same states of random
+        generators, so a DataLoader shuffles alike, and items up to there are fetched and dropped. What draws random numbers while it makes an item
+        should have a generator of its own."""
+        for generator, its in zip(self._generators(), state["generators"]):
+            generator.set_state(its)
+        self._resumed = state if state["position"] else None
+        self._position, self._start = state["position"], state["start"]
+
+    def _began(self):
+        """An iterator whose next item is the one to give next, which is fetched here, as are those to drop: what an iterable draws from random
+        generators to begin with is drawn by the program's thread, in its order. (iterator, [item] or [])"""
+        generators = self._generators()
+        if self._resumed is None:
+            self._position, self._start = 0, {**resume.random_states(), "generators": [g.get_state() for g in generators]}
+            iterator = iter(self.torch_loader)
+            return iterator, list(itertools.islice(iterator, 1))
+        now, count, self._resumed = resume.random_states(), self._position, None
+        resume.set_random_states(self._start)
+        for generator, its in zip(generators, self._start["generators"]):
+            generator.set_state(its)
+        iterator = iter(self.torch_loader)
+        dropped = sum(1 for _ in itertools.islice(iterator, count))
+        resume.set_random_states(now)
+        if dropped < count:
+            raise errors.StateError(f"SambaLoader: {count} items were given before the checkpoint and the iterable has {dropped} now: resume with the same data")
+        return iterator, []
 
     def _tensors(self, item):
         item = [item] if isinstance(item, torch.Tensor) else list(item)
@@ -44,6 +89,8 @@ class SambaLoader:
 
     def __iter__(self):
         items, stop = queue.Queue(self.prefetch), threading.Event()
+        iterator, first = self._began()
+        loop = self._loop = object()  # the one that began last says where the loader stands
 
         def put(item):
             while not stop.is_set():
@@ -56,7 +103,7 @@ class SambaLoader:
 
         def fetch():
             try:
-                for item in self.torch_loader:
+                for item in itertools.chain(first, iterator):
                     if not put((self._tensors(item), None)):
                         return
                 put((_END, None))
@@ -72,7 +119,10 @@ class SambaLoader:
                     raise error
                 if tensors is _END:
                     return
+                self._position += loop is self._loop
                 yield _state.session.pin(tensors) if _state.session.use_pinned_memory() else tensors
         finally:
+            if loop is self._loop:
+                self._position = 0
             stop.set()
             thread.join()
