@@ -11,3 +11,27 @@ def eager(func, args, kwargs):
 
 
 eager_aten = None
+
+# Turns of threads that prefetch. A thread that computes in Python holds the interpreter's lock; were it woken when a batch is taken, the program would
+# lose the lock at its next call of torch and wait, with the device idle, until the next batch is made. So such threads work while the device does.
+turns = []  # a lock each, held; releasing it lets the thread go on
+running = 0  # runs of the device right now
+
+
+class device_runs:
+    """Around a run: prefetching threads take their turn."""
+
+    def __enter__(self):
+        global running
+        running += 1
+        for turn in turns[:]:
+            try:
+                turn.release()
+            except RuntimeError:
+                pass  # it has been told already
+
+    def __exit__(self, *error):
+        global running
+        running -= 1
+        for turn in turns[:]:
+            turn.acquire(blocking=False)  # nobody took it: it is over with the run

@@ -6,6 +6,7 @@ import torch
 
 from sambaflow import errors
 from sambaflow.runtime import Tensor
+from sambaflow.samba import _state
 from sambaflow.samba.sambatensor import SambaTensor, from_output, to_torch
 from sambaflow.samba.trace import dtype_name
 
@@ -109,5 +110,9 @@ class Ports:
                     kept.append(tensor)
                 i += 1
             options = device._options(section_types, section_ids, train, calls, graph_name)
-            device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
+            if _state.turns:
+                with _state.device_runs():
+                    device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
+            else:
+                device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)
         return tuple(results)

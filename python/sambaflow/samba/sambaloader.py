@@ -8,8 +8,8 @@
 >>> len(loader)
 2
 """
+import collections
 import itertools
-import queue
 import threading
 
 import torch
@@ -19,6 +19,72 @@ from sambaflow.samba import _state, resume
 from sambaflow.samba.sambatensor import SambaTensor
 
 _END = object()
+_PATIENCE = 0.005  # seconds; a program that does not run the device has its batches made all the same
+
+
+class _Ahead:
+    """Items of an iterator, made by a thread up to `room` ahead of the one that takes them.
+
+    Taking one wakes nobody: the thread goes on when the device does (_state.turns), when there is nothing left to take, or after a while. Locks
+    are cheap where nobody waits for them, which is what a step's time asks for."""
+
+    def __init__(self, iterator, make, room):
+        self.items, self.room, self.stopped = collections.deque(), max(room, 1), False
+        self.turn, self.ready, self.waited_for = threading.Lock(), threading.Lock(), False
+        self.turn.acquire()
+        self.ready.acquire()
+        _state.turns.append(self.turn)
+        self.thread = threading.Thread(target=self._fetch, args=(iterator, make), name="SambaLoader", daemon=True)
+        self.thread.start()
+
+    def _put(self, item):
+        self.items.append(item)
+        if self.waited_for:
+            self.waited_for = False
+            _let_go(self.ready)
+
+    def _wait(self):
+        """Until there is room and the device is at work; a program that has nothing to go on with, or that does not run the device, is served too."""
+        while not self.stopped and self.items and (len(self.items) >= self.room or not _state.running):
+            if not self.turn.acquire(timeout=_PATIENCE) and len(self.items) < self.room:
+                return
+
+    def _fetch(self, iterator, make):
+        try:
+            for item in iterator:
+                self._put((make(item), None))
+                self._wait()
+                if self.stopped:
+                    return
+            self._put((_END, None))
+        except BaseException as error:  # delivered where the item would have come
+            self._put((_END, error))
+
+    def next(self):
+        """The next item, or _END; raises what the iterator raised."""
+        while not self.items:
+            self.waited_for = True
+            _let_go(self.turn)
+            if not self.items:
+                self.ready.acquire(timeout=0.1)
+        item, error = self.items.popleft()
+        if error is not None:
+            raise error
+        return item
+
+    def stop(self):
+        """Waits for the item being made and ends the thread."""
+        self.stopped = True
+        _state.turns.remove(self.turn)
+        _let_go(self.turn)
+        self.thread.join()
+
+
+def _let_go(lock):
+    try:
+        lock.release()
+    except RuntimeError:
+        pass  # it has been told already
 
 
 class SambaLoader:
@@ -88,41 +154,14 @@ class SambaLoader:
         return tuple(SambaTensor(x if isinstance(x, SambaTensor) else x.contiguous(), name=name) for x, name in zip(item, self.names))
 
     def __iter__(self):
-        items, stop = queue.Queue(self.prefetch), threading.Event()
         iterator, first = self._began()
         loop = self._loop = object()  # the one that began last says where the loader stands
-
-        def put(item):
-            while not stop.is_set():
-                try:
-                    items.put(item, timeout=0.1)
-                    return True
-                except queue.Full:
-                    continue
-            return False
-
-        def fetch():
-            try:
-                for item in itertools.chain(first, iterator):
-                    if not put((self._tensors(item), None)):
-                        return
-                put((_END, None))
-            except BaseException as error:  # delivered where the item would have come
-                put((_END, error))
-
-        thread = threading.Thread(target=fetch, name="SambaLoader", daemon=True)
-        thread.start()
+        ahead = _Ahead(itertools.chain(first, iterator), self._tensors, self.prefetch)
         try:
-            while True:
-                tensors, error = items.get()
-                if error is not None:
-                    raise error
-                if tensors is _END:
-                    return
+            while (tensors := ahead.next()) is not _END:
                 self._position += loop is self._loop
                 yield _state.session.pin(tensors) if _state.session.use_pinned_memory() else tensors
         finally:
             if loop is self._loop:
                 self._position = 0
-            stop.set()
-            thread.join()
+            ahead.stop()
