@@ -293,7 +293,7 @@ static void bad_buffers(void **state)
 {
     (void)state;
     samba_graph *g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
-    samba_assign(samba_input(g, "x"), samba_input(g, "x"));
+    samba_assign(samba_neg(samba_input(g, "x")), samba_input(g, "x"));
     refuse_graph(g, SAMBA_ERROR_ARGUMENT, "assign: the target must be a buffer");
     g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
     samba_assign(samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(4), zeros), samba_input(g, "x"));
