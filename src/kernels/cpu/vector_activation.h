@@ -43,9 +43,9 @@ static inline float vector_gelu(float x)
     p = fused(p, w, -0.00184717809f);
     p = fused(p, w, 0.026397394f);
     p = fused(p, w, 0.0867384002f);
-    p = fused(p, w, 0.14133133f);
+    p = fused_rest(p, w, 0.14133133f); /* the last steps rounded once, whatever the CPU */
     float lost = fused(sum - 2.5f - t, v, fused_rest(-v, sum, 5.0f));
-    float scale, rise = bell_rise(t, 0.34f * lost, &scale), factor = v * p, wide = fused(rise, factor, factor) * scale;
+    float scale, rise = bell_rise(t, 0.34f * lost, &scale), factor = v * p, wide = fused_rest(rise, factor, factor) * scale;
     return fused(-t * wide, NARROW, x >= 0.0f ? x : x * 0.0f);
 }
 
