@@ -294,7 +294,7 @@ class Tracer:
             return decomposed(*args, **kwargs)
         result = func.decompose(*args, **kwargs)
         if result is NotImplemented:
-            raise UnsupportedError(f"the operator {func} cannot be traced yet{self.where()}")
+            raise UnsupportedError(f"the operator {func} has no counterpart in a graph: compute it before, on the host, and pass the result as an input{self.where()}")
         return result
 
     def _in_place(self, func, args, kwargs):
