@@ -24,11 +24,13 @@ def check(whole, by_reference, seeds, found, generators, turned):
     """`found`: gradients of whole.wanted; `generators`: of random numbers, one a sample. A message for each sample whose gradient is wrong, by the sample's number."""
     owners = [k for k, leaves in enumerate(whole.leaves) for _ in range(leaves)]
     directions = [torch.rand(whole.given[i].shape, generator=generators[k], dtype=torch.float64) * 2 - 1 for i, k in zip(whole.wanted, owners)]
+    fine = [whole.given[i].dtype is torch.float64 for i in whole.wanted]  # others have no digits for a step, and stand still
+    directions = [v if moves else torch.zeros_like(v) for v, moves in zip(directions, fine)]
     values = {}
     for steps in (1, -1, 2, -2):
         given = list(whole.given)
-        for i, v in zip(whole.wanted, directions):
-            given[i] = given[i] + steps * STEP * v
+        for i, v, moves in zip(whole.wanted, directions, fine):
+            given[i] = given[i] + steps * STEP * v if moves else given[i]
         values[steps] = _sums(whole.values(by_reference, given), whole.counts, seeds)
     wrong, at = {}, 0
     for k, leaves in enumerate(whole.leaves):
