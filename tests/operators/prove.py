@@ -129,7 +129,7 @@ class Proof:
         if exact or not dtype.is_floating_point:
             return Expected(torchs[which][i], torchs[which][i], dtype)
         around = expected_around(wide.double(), torchs[which][i], [move[which][i] for move in moves], dtype, self.row.ulp, sample.terms)
-        if self.row.place and which == 0:
+        if self.row.place:
             around.allowed += self.row.place * torch.finfo(dtype).eps * max(float(x.abs().max()) for x in sample.args if isinstance(x, torch.Tensor))
         return around
 

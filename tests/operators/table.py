@@ -38,7 +38,7 @@ class Operator:
     dtypes: Tuple[torch.dtype, ...] = FLOATS
     gradient: bool = True
     ulp: float = 4.0  # of the compiled elementwise kernel where the result is a plain function of few elements: allowed units in the last place
-    place: float = 0.0  # eps of the greatest input allowed besides: a place that is computed is off by eps of itself, the result by that times its slope
+    place: float = 0.0  # eps of the greatest input allowed besides: a place that is computed is off by eps of itself, the result and its gradients by that times their slopes
     truth: Callable = None  # `call` of float64 where torch's own loses digits: the same function put otherwise
     exact: bool = False  # equal to the last bit: comparisons, integers, what only moves elements
     without: Mapping[torch.dtype, str] = dataclasses.field(default_factory=dict)  # dtypes of torch that are left out, and why
