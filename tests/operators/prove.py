@@ -97,7 +97,7 @@ class Proof:
             wide = self.like(sample, *widened((sample.args, dict(sample.kwargs))))
             call = row.truth or row.call
             truth = modes.by_torch(call, wide, wide_seeds, gradient)
-            if (sample.terms > 1 or not row.exact) and (gradient or not row.exact and sample.terms > 1):  # exact values may have gradients that are sums
+            if gradient or not row.exact and sample.terms > 1:  # of exact values too: what was broadcast has a gradient that is a sum
                 noise = Noise(self.unit(results), self.generator)
                 for _ in range(ROUNDS):
                     args, kwargs, moved_seeds = noise.nudged((wide.args, dict(wide.kwargs), wide_seeds))
