@@ -96,11 +96,11 @@ def _deviation(make):
 
 
 def _of_all(make):
-    """Distinct and equal elements, of which equal ones share the gradient; NaN."""
+    """Distinct and equal elements, of which equal ones share the gradient; NaN. No -0, which torch takes for 0 or not by where it stands."""
     for x in shapes(make):
         if x.numel():
             yield Sample((x,), terms=x.numel())
-            yield Sample((x.round() if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64)  # which has central differences
+            yield Sample((x.round() + 0.0 if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64)  # which has central differences
     if make.floating():
         yield Sample((torch.tensor([1, math.nan, math.inf, math.nan], dtype=make.dtype),), gradient=False)
 

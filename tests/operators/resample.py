@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from table import ALL, FLOATS, HALVES, Maker, Operator, Sample
 
 SHAPES = [(2, 3, 5, 4, 3), (1, 1, 1, 7, 2), (3, 2, 6, 3, 4), (0, 2, 3, 3, 3)]
-SIZES = [{"scale_factor": 2}, {"scale_factor": 1.5}, {"size": (7, 9, 4)}, {"size": (3, 2, 5)}, {"scale_factor": (3, 0.7, 1.3)}, {"size": (5, 4, 3)},
+# A factor whose size stays as it is would be 1 in torch's gradient, and itself in its values.
+SIZES = [{"scale_factor": 2}, {"scale_factor": 1.5}, {"size": (7, 9, 4)}, {"size": (3, 2, 5)}, {"scale_factor": (3, 0.7, 1.7)}, {"size": (5, 4, 3)},
          {"scale_factor": 1.7, "recompute_scale_factor": True}]  # fmt: skip
 
 
