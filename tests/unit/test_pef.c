@@ -12,11 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "../pef/plans.h"
-#include "failing_allocator.h"
+#include "written_pef.h"
 #include "pef/names.h"
 
-static char path[64];
 static uint64_t seed;
 
 static uint64_t next_random(void)
@@ -24,33 +22,6 @@ static uint64_t next_random(void)
     seed ^= seed << 13;
     seed ^= seed >> 7;
     return seed ^= seed << 17;
-}
-
-typedef struct fixture {
-    failing_allocator state;
-    samba_context *context;
-    samba_plan plan;
-    void *bytes; /* of the written file */
-    size_t size;
-} fixture;
-
-static void begin(fixture *f, bool zoo)
-{
-    f->context = counting_context_new(&f->state);
-    if (zoo)
-        make_zoo_plan(&f->plan, f->context);
-    else
-        make_train_plan(&f->plan, f->context, 4);
-    if (samba_pef_write(f->context, &f->plan, path) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(f->context));
-    assert_int_equal(samba_file_read(f->context, path, &f->bytes, &f->size), SAMBA_OK);
-}
-
-static void end(fixture *f)
-{
-    samba_free(f->context, f->bytes, f->size);
-    samba_plan_free(&f->plan);
-    counting_context_free(f->context, &f->state);
 }
 
 static samba_status decode(fixture *f, const void *bytes, size_t size)

@@ -7,47 +7,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../pef/plans.h"
-#include "failing_allocator.h"
+#include "written_pef.h"
 #include "pef/format.h"
 
 #include <unistd.h>
-
-static char path[64];
-
-typedef struct fixture {
-    failing_allocator state;
-    samba_context *context;
-    samba_plan plan;
-    void *bytes; /* of the written file */
-    size_t size;
-} fixture;
-
-static void begin(fixture *f, bool zoo)
-{
-    f->context = counting_context_new(&f->state);
-    if (zoo)
-        make_zoo_plan(&f->plan, f->context);
-    else
-        make_train_plan(&f->plan, f->context, 4);
-    if (samba_pef_write(f->context, &f->plan, path) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(f->context));
-    assert_int_equal(samba_file_read(f->context, path, &f->bytes, &f->size), SAMBA_OK);
-}
-
-static void end(fixture *f)
-{
-    samba_free(f->context, f->bytes, f->size);
-    samba_plan_free(&f->plan);
-    counting_context_free(f->context, &f->state);
-}
 
 static void assert_message(fixture *f, samba_status status, const char *part)
 {
     if (status != SAMBA_ERROR_FORMAT || !strstr(samba_error_message(f->context), part))
         fail_msg("status %s, message \"%s\" lacks \"%s\"", samba_status_name(status), samba_error_message(f->context), part);
 }
-
 
 /* ---- changes ---- */
 static void no_graph(samba_plan *p) { p->graph_count = 0; }
