@@ -14,6 +14,34 @@ def _parts(make, q, k, width=None):
     return make.tensor(*q), make.tensor(*k), make.tensor(*k[:-1], width or k[-1])
 
 
+class _Weighted(torch.autograd.Function):
+    """Softmax of scores, times values. Kernels of attention take sum p dp in the gradient of scores from the result, as sum of dO O: what rounding does to either, and to dp,
+    does not cancel there as it does in torch's softmax. So noise has to."""
+
+    @staticmethod
+    def forward(ctx, scores, values):
+        weights = torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
+        result = weights @ values
+        ctx.save_for_backward(weights, values, result)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        weights, values, result = ctx.saved_tensors
+        return weights * (gradient @ values.mT - (gradient * result).sum(-1, keepdim=True)), weights.mT @ gradient
+
+
+def _by_steps(q, k, v, attn_mask=None, is_causal=False, scale=None, enable_gqa=False):
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = q @ k.mT * (scale or q.shape[-1] ** -0.5)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype is torch.bool else scores + attn_mask
+    return _Weighted.apply(scores, v.expand(*scores.shape[:-2], *v.shape[-2:]))
+
+
 def _terms(q, k):
     return 4 * k[-2] + q[-1]
 
@@ -64,6 +92,6 @@ def _heads(make):
 
 
 OPERATORS = [
-    Operator("scaled_dot_product_attention", F.scaled_dot_product_attention, _attention),
+    Operator("scaled_dot_product_attention", F.scaled_dot_product_attention, _attention, truth=_by_steps),
     Operator("multi_head_attention", _multi_head, _heads),
 ]

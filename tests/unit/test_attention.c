@@ -91,9 +91,9 @@ static void model(samba_graph *g, const void *options)
 
 static void compare(const attention_case *c, const char *what, const samba_array *expected, const samba_tensor *given)
 {
-    /* sums of up to tk (tq, backward) products of numbers around 1, some of which cancel; 16-bit floats round
-     * once, or twice in the gradients, bfloat16 weights and gradients of scores besides */
-    double worst = 0, scale = 0.1, base = c->dtype == SAMBA_FLOAT64 ? 1e-12 : 3e-5;
+    /* sums of up to tk (tq, backward) products of numbers around 1, some of which cancel, those in the gradients of scores however
+     * small these are; 16-bit floats round once, or twice in the gradients, bfloat16 weights and gradients of scores besides */
+    double worst = 0, scale = strcmp(what, "q.grad") == 0 || strcmp(what, "k.grad") == 0 ? 1 : 0.1, base = c->dtype == SAMBA_FLOAT64 ? 1e-12 : 3e-5;
     base = c->dtype == SAMBA_BFLOAT16 ? 6e-2 : c->dtype == SAMBA_FLOAT16 ? 4e-3 : base;
     const char *a = expected->data, *b = samba_tensor_data(given);
     size_t size = samba_dtype_size(expected->dtype);
