@@ -501,6 +501,18 @@ static void test_convolutions(void **state)
         /* images of a few pixels that share their packed weights through the steps of k, not a multiple of those that go together */
         {.images = 37, .groups = 1, .out = 48, .in = 88, .h = 4, .w = 4, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
          .dilation = {1, 1}},
+        /* columns gathered: images side by side, one group of them smaller; boxes of rows, the last with fewer; every second pixel; one
+         * place of the window; more padding than kernel; a long row */
+        {.images = 5, .groups = 1, .out = 200, .in = 40, .h = 7, .w = 7, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 1, .groups = 1, .out = 130, .in = 24, .h = 26, .w = 31, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 3, .groups = 1, .out = 130, .in = 24, .h = 31, .w = 29, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 2, .groups = 1, .out = 192, .in = 64, .h = 17, .w = 18, .kernel = {1, 1}, .stride = {2, 2}, .dilation = {1, 1}},
+        {.images = 2, .groups = 1, .out = 150, .in = 30, .h = 8, .w = 9, .kernel = {2, 3}, .stride = {1, 2}, .padding = {3, 4},
+         .dilation = {1, 1}},
+        {.images = 1, .groups = 1, .out = 128, .in = 50, .h = 1, .w = 700, .kernel = {1, 4}, .stride = {1, 1}, .dilation = {1, 2}},
         /* depthwise: bands of rows; sorted planes; zeros between dy's rows; filters wider than the image; one row */
         {.images = 2, .groups = 5, .out = 1, .in = 1, .h = 60, .w = 67, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
          .dilation = {1, 1}},

@@ -282,5 +282,47 @@ static void filter(const samba_fold_block *block, int64_t begin, int64_t end, co
     }
 }
 
+/* Every second element: lane i at p + 2i. */
+INLINE floats load_second_lanes(const float *p, uint32_t lanes)
+{
+#if defined(__AVX512F__)
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    uint32_t apart = lanes; /* a bit for each element that lies between the first and the last */
+    apart = (apart | apart << 8) & 0x00ff00ff;
+    apart = (apart | apart << 4) & 0x0f0f0f0f;
+    apart = (apart | apart << 2) & 0x33333333;
+    apart = (apart | apart << 1) & 0x55555555;
+    __m512 low = _mm512_maskz_loadu_ps((__mmask16)apart, p), high = _mm512_maskz_loadu_ps((__mmask16)(apart >> 16), p + 16);
+    return (floats)_mm512_permutex2var_ps(low, even, high);
+#else
+    floats v = {0};
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        if (lanes >> i & 1)
+            v[i] = p[2 * i];
+    return v;
+#endif
+}
+
+INLINE void columns_of(const bool second, const samba_column_piece *piece, const float *image, float *panels, int64_t pitch, int64_t vectors)
+{
+    enum { LANES = VECTOR_BYTES / 4, IN_PANEL = 64 / LANES };
+    for (int64_t v = 0; v < vectors; v++, piece++) {
+        floats x = second ? load_second_lanes(image + piece->from, piece->lanes) : load_lanes(image + piece->from, piece->lanes);
+        for (; piece->more; piece++) {
+            const float *from = image + piece[1].from;
+            x = (floats)((ints)x | (ints)(second ? load_second_lanes(from, piece[1].lanes) : load_lanes(from, piece[1].lanes)));
+        }
+        store_f32(panels + v / IN_PANEL * pitch + v % IN_PANEL * LANES, x);
+    }
+}
+
+static void columns(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors)
+{
+    if (step == 1)
+        columns_of(false, pieces, image, panels, pitch, vectors);
+    else
+        columns_of(true, pieces, image, panels, pitch, vectors);
+}
+
 const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold, filter,
-                                                    SAMBA_ISA_NAME(samba_dense_block)};
+                                                    SAMBA_ISA_NAME(samba_dense_block), columns};

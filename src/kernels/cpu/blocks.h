@@ -8,6 +8,7 @@
  * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in).
  * finish: the commonest end of a product, finish.h.
  * fold: rows of products, one for each place of a window, added up where the window put them (fold.c).
+ * columns: a row of a convolution's columns, gathered from its image (columns.c).
  * dense: large products by panels, dense.h. */
 #ifndef SAMBA_CPU_BLOCKS_H
 #define SAMBA_CPU_BLOCKS_H
@@ -41,6 +42,13 @@ typedef struct samba_fold_block {
     int64_t piece_count;
 } samba_fold_block;
 
+/* Lanes of a vector that lie evenly in memory: lane i at from + i * step. A vector is its pieces up to the last; lanes of none are 0. */
+typedef struct samba_column_piece {
+    int32_t from;
+    uint16_t lanes; /* bit i: lane i */
+    bool more;      /* the next piece belongs to this vector, too */
+} samba_column_piece;
+
 #define SAMBA_ALIKE 4 /* most rows that are filtered together */
 
 typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
@@ -63,6 +71,9 @@ typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and le
     void (*filter)(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
                    float *result);
     void (*dense)(const samba_dense *block, samba_fetch *fetch);
+    /* Vectors side by side, 64 elements of which lie in each of the panels, which are `pitch` elements apart. All lanes of each are stored.
+     * step: of the pieces, 1 or 2 */
+    void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors);
 } samba_blocks;
 extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;
 const samba_blocks *samba_blocks_for(samba_isa isa); /* isa.c */

@@ -4,11 +4,12 @@
  * the blocks; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
  * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
  * they are hot and does all that is stored. Where it only stores them, they are made in the result's memory at once. Otherwise
- * nothing but scratch is written here. Large products go to panel.c, input gradients of convolutions to fold.c and depthwise ones to
- * depthwise.c where that is cheaper.
+ * nothing but scratch is written here. Large products go to panel.c, convolutions of many channels to columns.c, input gradients of
+ * convolutions to fold.c and depthwise ones to depthwise.c where that is cheaper.
  *
  * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
  * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
+#include "kernels/cpu/columns.h"
 #include "kernels/cpu/contract_plan.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/finish.h"
@@ -597,8 +598,12 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         samba_contract_choose(&problem, &c->plan);
         double folded = samba_fold_cost(&problem);
         double filtered = samba_depthwise_cost(&problem);
-        if (filtered >= 0 && filtered < c->plan.cost && (folded < 0 || filtered < folded))
+        double gathered = samba_columns_cost(&problem);
+        double others = folded >= 0 && folded < c->plan.cost ? folded : c->plan.cost;
+        if (filtered >= 0 && filtered < others && (gathered < 0 || filtered < gathered))
             return samba_prepare_depthwise(prepare, stage, &problem, c->program, prepared);
+        if (gathered >= 0 && gathered < others)
+            return samba_prepare_columns(prepare, stage, &problem, c->program, prepared);
         if (folded >= 0 && folded < c->plan.cost)
             return samba_prepare_fold(prepare, stage, &problem, c->program, prepared);
         c->contract = *contract;

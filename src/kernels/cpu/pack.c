@@ -526,6 +526,17 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
     static const samba_dtype plane_dtypes[3] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
     samba_dtype dtype = source->plane_bytes ? plane_dtypes[source->class_] : (samba_dtype)source->factor.dtype;
+    if (source->native && size == 4 && cols->run <= 16) { /* places of a flipped window: too short for a call */
+        for (int64_t i = 0; i < row_count; i++)
+            for (int64_t j = 0; j < col_count; j += cols->run) {
+                const float *from = (const float *)at + rows->offset[i] + cols->offset[j];
+                float *to = (float *)d + i * ldd + j;
+                int64_t n = at_most(col_count - j, cols->run), stride = cols->stride;
+                for (int64_t l = 0; l < n; l++)
+                    to[l] = from[l * stride];
+            }
+        return;
+    }
     for (int64_t i = 0; i < row_count; i++)
         for (int64_t j = 0; j < col_count; j += cols->run)
             source->kernels->load_strided[dtype](d + (i * ldd + j) * size, at + (rows->offset[i] + cols->offset[j]) * from_size,
