@@ -3,7 +3,7 @@
 
 Needs Python alone: sources and tests are read, not imported. A name is looked up as Python would, through imports and base classes; what ends
 in a class of torch is torch's. The test is the first of the documents' tests that has the name in its own name, else the first that uses it, tests
-of the documents before others. test_names.py imports the package and compares.
+of the documents before others. statements.py adds what the documents state of arguments. test_names.py imports the package and compares.
 
 Usage: names.py [--write]"""
 import ast
@@ -11,6 +11,8 @@ import functools
 import pathlib
 import re
 import sys
+
+import statements
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "names.md"
@@ -220,23 +222,24 @@ def rows(document):
 
 def page():
     """The text of docs/names.md."""
-    lines = ["# Names of the documents", "", "Made by `tests/python/names.py --write`, which reads `python` and `tests/python`; `make check` fails when it is",
-             "not what that makes. Files are those of `python` and `tests/python`. What is refused raises an UnsupportedError that says what to do."]  # fmt: skip
+    lines = ["# Names of the documents", "", "Made by `tests/python/names.py --write`, which reads `python` and `tests`; `make check` fails when it is not",
+             "what that makes, or a name, an argument or a word has no test. Files are those of `python`, `tests/python` and `tests/unit`. What is refused",
+             "raises an UnsupportedError that says what to do. The tables at the end say what the documents state, argument by argument."]  # fmt: skip
     for document in DOCUMENTS:
         lines += ["", f"## {document}", "", "| name | implemented | tested |", "| --- | --- | --- |"]
         for name, where, test in rows(document):
             lines.append(f"| `{name}` | {where if where == REFUSED else f'`{where}`'} | `{test}` |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + statements.page()) + "\n"
 
 
 def missing():
-    """Names that are nowhere, or that no test uses."""
-    return [f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if not where or not test]
+    """Names that are nowhere, or that no test uses; what statements.py finds missing."""
+    return [f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if not where or not test] + statements.gaps()
 
 
 if __name__ == "__main__":
     if missing():
-        sys.exit("not implemented, or used by no test: " + ", ".join(missing()))
+        sys.exit("not implemented, or used by no test:\n" + "\n".join(missing()))
     if "--write" in sys.argv[1:]:
         PAGE.write_text(page(), encoding="utf-8")
     elif PAGE.read_text(encoding="utf-8") != page():

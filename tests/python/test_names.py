@@ -5,6 +5,7 @@ import importlib
 import re
 
 import pytest
+import statements
 import torch
 from fragments import DOCUMENTS as FOLDER
 from names import DOCUMENTS, PAGE, REFUSED, missing, page, rows
@@ -37,6 +38,27 @@ def test_names(document):
     for name, where, test in rows(document):
         resolve(DOCUMENTS[document][0], name)
         assert where and test, name
+
+
+def test_statements_can_fail():
+    """A row without a test, with one that has not its argument or word, with none in C: each is found."""
+    good = statements.statements("session")[1]
+    assert not statements.untested(good) and not statements.untested_in_c(good)
+    for bad, said in (
+        (good._replace(test="test_multigraph.py: test_nothing"), "there is no test"),
+        (good._replace(what="add_graph(priority)"), "gives add_graph no priority"),
+        (good._replace(what="add_graph(graph='nowhere')"), "has no 'nowhere'"),
+        (good._replace(what="measure_sections(graph)"), "does not use measure_sections"),
+    ):
+        assert said in statements.untested(bad)
+    for in_c, said in (
+        ("samba_nothing: test_multigraph.c: graphs_have_an_order", "no public header has"),
+        ("samba_multigraph_add: test_multigraph.c: nothing", "there is no test"),
+        ("samba_fill: test_multigraph.c: graphs_have_an_order", "does not use samba_fill"),
+        ("", "neither a test nor a reason"),
+    ):
+        assert said in statements.untested_in_c(good._replace(in_c=in_c))
+    assert set(statements.wanted("session")) <= {row.what for row in statements.statements("session")}
 
 
 def test_nothing_is_refused():

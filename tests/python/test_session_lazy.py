@@ -127,6 +127,7 @@ def test_rounding():
 
     wide = lazily(build(torch.float32)).weight.torch_tensor()
     nearest = lazily(build(torch.bfloat16)).weight.torch_tensor()
+    assert torch.equal(nearest, lazily(build(torch.bfloat16), fp32_to_bf16_rounding="nearest_even").weight.torch_tensor())
     cut = lazily(build(torch.bfloat16), fp32_to_bf16_rounding="truncation").weight.torch_tensor()
     assert torch.equal(nearest, wide.bfloat16())
     assert torch.equal(cut.view(torch.int16), (wide.detach().view(torch.int32) >> 16).to(torch.int16))

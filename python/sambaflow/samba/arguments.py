@@ -19,6 +19,8 @@ def one_of(name, value, known):
 
 def module(call, model):
     """The model, which is a module."""
+    if type(model).__name__ == "ModelProto":
+        raise errors.UnsupportedError(f"{call}: the model is an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of")
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
     return model
@@ -43,6 +45,29 @@ def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
         )
     if reduce_on_rdu:
         raise errors.ArgumentError(f"{call}: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it")
+
+
+def check_distlearn(call, config):
+    """The same for what trace_graph is told of replicas."""
+    if config is not None:
+        raise errors.UnsupportedError(f"{call}: distlearn_config describes replicas of data parallel training, which a later version has: leave it out to train on one")
+
+
+def check_deprecated(call, **given):
+    """Arguments that the documents have and call deprecated: None is fine, anything else would be left out silently."""
+    for name, value in given.items():
+        if value is not None:
+            raise errors.UnsupportedError(f"{call}: {name} is deprecated and does nothing: leave it out{_INSTEAD[name]}")
+
+
+_INSTEAD = {"graph_names": "; a graph is called by name, several graphs by add_graph(SambaGraph(...))",
+            "graph_transform_hook": "; what it would change belongs into the model, which is traced as it runs"}  # fmt: skip
+
+
+def check_flag(call, name, value):
+    """True, False or None."""
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{call}: {name} is {value!r:.100}: expected True, False or None")
 
 
 def check_mapping(call, mapping):

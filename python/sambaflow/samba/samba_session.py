@@ -25,7 +25,8 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, resume, trees
-from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_mapped, check_mapping, listed, module
+from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_deprecated, check_flag, check_mapped, check_mapping
+from sambaflow.samba.arguments import listed, module
 from sambaflow.samba.arguments import one_of, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
@@ -195,8 +196,9 @@ class SambaSession:
         return _state.tracer is not None
 
     def use_static_functional(self):
-        """Whether operators build a graph instead of computing."""
-        return self.tracing
+        """Whether operators are noted instead of computed, and tensors are symbols without values: while a model is traced all of them, for its graph; in
+        lazy parameter mode those that initialize parameters, for when their values are needed."""
+        return self.tracing or lazy.enabled()
 
     def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None):
         tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context)
@@ -226,15 +228,19 @@ class SambaSession:
 
     def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=False,
                 output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0, init_output_grads=None,
-                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, mapping=None, fast_memory=0, **unknown):  # fmt: skip
-        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `app_dir`, `config_dict` and
-        `pef_metadata` are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph) and `squeeze_bs_dim` (a dim of 1
-        costs nothing here) change nothing.
+                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, mapping=None, fast_memory=0, graph_names=None,
+                graph_transform_hook=None, **unknown):  # fmt: skip
+        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's, and the PEF's where
+        `pef_name` says nothing else. `app_dir`, `config_dict` and
+        `pef_metadata` are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1
+        costs nothing here) and `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and `graph_transform_hook` are refused.
 
         `mapping` 'section' (or None, where setup says nothing else) cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
         there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one section, and refuses
         where it does not fit. Results are the same, bit by bit."""
         refuse_unknown(unknown, self.compile)
+        check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
+        check_flag("compile", "io_host_memory", io_host_memory)
         mapping = mapping or self._settings.get("mapping", "section")
         check_mapping("compile", mapping)
         tracer, _ = self._trace(model, inputs, loss_indices, name)

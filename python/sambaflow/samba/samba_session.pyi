@@ -62,7 +62,7 @@ class SambaSession:
         optimizers: _Optimizers = None,
         name: str = "",
         loss_indices: _Losses = None,
-        io_host_memory: Any = None,
+        io_host_memory: bool | None = None,
         *,
         inference: bool = False,
         output_folder: _Path = "out",
@@ -77,6 +77,8 @@ class SambaSession:
         squeeze_bs_dim: bool = False,
         mapping: str | None = None,
         fast_memory: int = 0,
+        graph_names: None = None,
+        graph_transform_hook: None = None,
     ) -> str: ...
     def trace_graph(
         self,

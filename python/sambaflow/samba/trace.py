@@ -211,14 +211,14 @@ class Tracer:
         if path is None:
             path = self.stack[-1] if self.stack else ""
         self.stack.append(path)
-        lib.samba_set_module(self.graph, (self.prefix + path).encode(errors="replace"))
+        lib.samba_set_module(self.graph, self._prefixed(path).encode(errors="replace"))
         if module in FUSIONS:
             lib.samba_op_fusion_push(self.graph, FUSIONS[module].encode(errors="replace"))
 
     def leave(self, module):
         """Its call has ended, in whatever way."""
         self.stack.pop()
-        lib.samba_set_module(self.graph, (self.prefix + self.stack[-1]).encode(errors="replace") if self.stack else b"")
+        lib.samba_set_module(self.graph, self._prefixed(self.stack[-1]).encode(errors="replace") if self.stack else b"")
         if module in FUSIONS:
             lib.samba_op_fusion_pop(self.graph)
 
@@ -232,7 +232,11 @@ class Tracer:
 
     def where(self, code=False):
         """' (in module a.b, model.py:12)' of the call being traced; with `code`, the line too."""
-        return places.describe(self.stack[-1] if self.stack else "", code)
+        return places.describe(self._prefixed(self.stack[-1]) if self.stack else "", code)
+
+    def _prefixed(self, path):
+        """A module's path as people are told of it."""
+        return (self.prefix + path).rstrip(".")
 
     def dropout_name(self):
         """What the hyperparameters of the dropout being traced begin with: its module's path; its number where it has none, or names are

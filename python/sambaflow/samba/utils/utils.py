@@ -38,7 +38,7 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.samba import _state, trees
-from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_mapping, one_of
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_distlearn, check_mapping, one_of
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.progress import watched
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
@@ -46,12 +46,13 @@ from sambaflow.words import text
 
 
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
-                transfer_device=True):  # fmt: skip
+                transfer_device=True, distlearn_config=None):  # fmt: skip
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
     sets the gradients of outputs to ones; hyperparameters (lr ...) become those of `optim`. With `mapping` 'spatial' the PEF must be
     one that was compiled so. Returns the traced outputs, which are `model.output_tensors` too."""
     check_mapping("trace_graph", mapping)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
+    check_distlearn("trace_graph", distlearn_config)
     outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device, mapping)
     if init_output_grads:
         _init_output_grads(outputs)

@@ -21,6 +21,7 @@ def trace_graph(
     mapping: str = "section",
     data_parallel_mode: str = "normal",
     transfer_device: bool = True,
+    distlearn_config: None = None,
 ) -> list[SambaTensor]: ...
 def trace_multigraph(
     graph: SambaGraph | torch.nn.Module,
