@@ -3,7 +3,9 @@
 BUILD ?= build
 MESON_OPTIONS ?=
 
-.PHONY: all packages demo check check-torch prove fuzz bench asan install wheel clean
+SECONDS ?= 1800
+
+.PHONY: all packages demo check check-torch prove fuzz soak bench asan install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -31,6 +33,10 @@ prove: all
 # 5,000 random graphs of 5 to 60 operators, others every time; `make check` has 200. FUZZ="--seed 7": those again.
 fuzz: all
 	@$(BUILD)/tests/fuzz/fuzz --count 5000 $(FUZZ)
+
+# Half an hour of mixed work, in C and then in Python: nothing may grow. SECONDS=60: shorter.
+soak: all
+	@tests/e2e/soak.sh $(BUILD) $(SECONDS)
 
 bench: all
 	@bench/bench.sh $(BUILD) $(BENCH)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The demo's compile and first five training steps, graphs as functions, and kernels over some random shapes, under valgrind: no invalid access, nothing
+# The demo's compile and first five training steps, graphs as functions, kernels over some random shapes,
+# and everything that the soak does, under valgrind: no invalid access, nothing
 # uninitialised, nothing leaked.
 # Usage: tests/e2e/valgrind.sh BUILD_FOLDER SOURCE_FOLDER
 set -euo pipefail
@@ -17,3 +18,4 @@ $valgrind "$build/examples/lenet" compile --batch-size 32 --output-folder "$fold
 $valgrind "$build/examples/lenet" run --pef "$folder/lenet/lenet.pef" --data "$source/examples/data" --num-iterations 5
 OMP_NUM_THREADS=1 $valgrind "$build/tests/unit/test_function"
 $valgrind "$build/tests/unit/test_random_shapes" 10 $RANDOM bare
+OMP_NUM_THREADS=1 $valgrind "$build/tests/e2e/soak" 600 $RANDOM 20
