@@ -467,6 +467,8 @@ class Session:
             return self._prepared[section_types, section_ids, train, calls, graph_name][0]
         except KeyError:
             pass
+        if train not in (True, False):
+            raise TypeError(f"run: train is {train!r:.100}: expected True or False")
         options = ffi.new("samba_run_options *", lib.samba_run_defaults())
         options.train = bool(train)
         options.inputs, options.outputs = self._inputs, self._outputs

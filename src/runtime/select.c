@@ -153,8 +153,8 @@ static samba_status find_type(const samba_session *session, const samba_plan_gra
                 return SAMBA_OK;
     samba_words words = {.used = 0};
     list_types(session, graph, &words);
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "%s section type \"%.64s\"; this %s has: %s",
-                      *phase < PHASES ? "there is no section of" : "there is no", word ? word : "(null)",
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.64s\"; this %s has: %s",
+                      *phase < PHASES ? "there is no section of type" : "there is no section type", word ? word : "(null)",
                       session->plan.graph_count > 1 ? "graph" : "PEF", samba_words_text(&words));
 }
 

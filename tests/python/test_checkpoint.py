@@ -147,7 +147,7 @@ def test_state(pef, tmp_path):
     for state, message in (({1: 2}, "has a key 1"), ({"a": object()}, "state.a is a object|a is a object"), ({"a": {1, 2}}, "a is a set")):
         with pytest.raises(TypeError, match=message):
             samba.session.save_checkpoint(tmp_path, 8, state=state)
-    with pytest.raises(TypeError, match="a list has no state_dict|a Tensor has no state_dict"):
+    with pytest.raises(TypeError, match="loaders: .* has no state_dict"):
         samba.session.save_checkpoint(tmp_path, 8, loaders=[[1]])
     with pytest.raises(errors.ArgumentError, match="was saved with 0 loaders and 1 are given"):
         samba.session.load_checkpoint(tmp_path, loader("torch"))

@@ -179,7 +179,7 @@ def test_refused(tmp_path):
         session.run(question, answers, graph_name="prefill")
     with pytest.raises(LookupError, match='graph "train" has no input "question", another one has; its inputs are: "x", "label"'):
         session.run(question, graph_name="train")
-    with pytest.raises(LookupError, match='no section of section type "OPT"; this graph has: "FWD"'):
+    with pytest.raises(LookupError, match='no section of type "OPT"; this graph has: "FWD"'):
         session.run(graph_name="answer", section_types=["OPT"])
     with pytest.raises(TypeError):
         session.run(question, answers, graph_name=3)

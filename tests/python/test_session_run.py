@@ -129,7 +129,7 @@ def test_wrong_arguments(pefs):
         (ValueError, "call ids are of the schedule", {"section_types": ["FWD"], "run_from_call_id": 0}),
         (ValueError, "call ids are of the schedule", {"section_ids": [0], "run_until_call_id": 1}),
         (ValueError, f"run_from_call_id {calls}: this PEF's calls are 0 to {calls - 1}", {"run_from_call_id": calls}),
-        (ValueError, "run_from_call_id -2", {"run_from_call_id": -1}),
+        (ValueError, "run: run_from_call_id is -1: calls are counted from 0", {"run_from_call_id": -1}),
         (ValueError, f"run_until_call_id 0: .* is 1 to {calls}", {"run_until_call_id": 0}),
         (ValueError, f"run_until_call_id {calls + 1}", {"run_until_call_id": calls + 1}),
         (ValueError, "run_from_call_id 2 is not before run_until_call_id 2", {"run_from_call_id": 2, "run_until_call_id": 2}),

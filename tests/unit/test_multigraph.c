@@ -360,7 +360,7 @@ static void runs_take_turns(void **unused)
     refuse(run(session, "answer", 2, d.batch, NULL), SAMBA_ERROR_NAME, "graph \"answer\" has no input \"x\", another one has; its inputs are: \"question\"");
     samba_tensor *logits = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
     refuse(run(session, "train", 2, d.batch, logits), SAMBA_ERROR_NAME, "graph \"train\" has no output \"logits\", another one has; its outputs are: \"loss\"");
-    refuse(run_type(session, "answer", "BCKWD"), SAMBA_ERROR_NAME, "there is no section of section type \"BCKWD\"; this graph has: \"FWD\"");
+    refuse(run_type(session, "answer", "BCKWD"), SAMBA_ERROR_NAME, "there is no section of type \"BCKWD\"; this graph has: \"FWD\"");
     samba_run_options r = samba_run_defaults();
     r.graph_name = "train";
     r.section_ids = (const int[]){3}, r.section_id_count = 1;

@@ -472,7 +472,7 @@ static void test_inference(void **unused)
     run(only, &b);
     run(trained, &b);
     assert_near(only, trained, 1u << SAMBA_KIND_OUTPUT, 1e-5);
-    refuse(run_types(only, TYPES("OPT")), SAMBA_ERROR_NAME, "there is no section of section type \"OPT\"");
+    refuse(run_types(only, TYPES("OPT")), SAMBA_ERROR_NAME, "there is no section of type \"OPT\"");
     samba_session_free(only);
     samba_session_free(trained);
     batch_free(&b);

@@ -413,7 +413,7 @@ static void test_wrong_sections(void **unused)
     expect(&f, samba_run(f.session, &f.run), SAMBA_ERROR_NAME,
            "there is no section type \"forward\"; this PEF has: \"ZEROGRAD\", \"FWD\", \"BCKWD\", \"OPT\"");
     type = "gradnorm";
-    expect(&f, samba_run(f.session, &f.run), SAMBA_ERROR_NAME, "there is no section of section type \"gradnorm\"");
+    expect(&f, samba_run(f.session, &f.run), SAMBA_ERROR_NAME, "there is no section of type \"gradnorm\"");
     f.run.section_ids = ids;
     f.run.section_id_count = 2;
     expect(&f, samba_run(f.session, &f.run), SAMBA_ERROR_ARGUMENT, "both section types and section ids");

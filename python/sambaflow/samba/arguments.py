@@ -118,7 +118,9 @@ def call_id(name, given):
         return -1
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"run: {name} is {given!r}: expected an integer")
-    return given if given != -1 else -2  # a number that was given, though no call's
+    if given < 0:
+        raise errors.ArgumentError(f"run: {name} is {given}: calls are counted from 0")
+    return given
 
 
 def output_gradients(given, outputs):

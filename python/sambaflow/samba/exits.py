@@ -10,13 +10,17 @@ _handlers = []  # (function, args, kwargs); the last one runs first
 
 def register(func, *args, **kwargs):
     """Has func(*args, **kwargs) called when the program ends. Returns func, as atexit.register does."""
-    if not callable(func):
-        raise TypeError(f"atexit_register: expected a function, given {type(func).__name__}")
+    _check("atexit_register", func)
     if not _handlers:
         atexit.unregister(_run_handlers)
         atexit.register(_run_handlers)
     _handlers.append((func, args, kwargs))
     return func
+
+
+def _check(call, func):
+    if not callable(func):
+        raise TypeError(f"{call}: expected a function, given {type(func).__name__}")
 
 
 def _run_handlers():
@@ -40,6 +44,7 @@ def _exit_code(error):
 def run(func, args, kwargs):
     """Calls func, then the handlers, and ends the process there and then: no handler of atexit, no other thread and no replica that waits for
     this one can hold it up. Does not return."""
+    _check("use_abexit", func)
     code = 0
     try:
         func(*args, **kwargs)

@@ -18,6 +18,9 @@ def groups(tracer, optimizers):
     for optimizer in optimizers:
         if not isinstance(optimizer, torch.optim.SGD) and not _adam(optimizer):
             raise errors.UnsupportedError(f"optimizer {type(optimizer).__name__}: expected samba.optim.SGD, Adam or AdamW, or torch's")
+        if not any(id(p) in names for group in optimizer.param_groups for p in group["params"]):
+            raise errors.ArgumentError(f"none of the parameters of optimizer {type(optimizer).__name__} is the model's: make it from model.parameters(), after "
+                                       "samba.from_torch_model_(model), which makes them anew")  # fmt: skip
         for group in optimizer.param_groups:
             trained = [names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad]
             if trained:

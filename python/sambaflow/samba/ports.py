@@ -23,11 +23,11 @@ def host_tensor(tensor, name):
     return Tensor._over(name, dtype_name(held.dtype), held.shape, held.stride(), held.data_ptr(), held)
 
 
-def name_of(x, kind):
-    """The name of a run's tensor."""
+def name_of(x, what):
+    """The name of a tensor on the device; `what` it is: "an input tensor"."""
     name = getattr(x, "sn_name", "")
     if not name:
-        raise errors.NameError_(f"an {kind} tensor has no name: make it with samba.from_torch_tensor(tensor, name=...)")
+        raise errors.NameError_(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
     return name
 
 
@@ -87,7 +87,7 @@ class Ports:
                     addresses.append(address)
                     kept.append(held)
                 else:
-                    name = name_of(x, "input")
+                    name = name_of(x, "an input tensor")
                     tensor = host_tensor(x, self._places.get(name, name))
                     pointers[i] = tensor.c
                     addresses.append(0)
@@ -95,7 +95,7 @@ class Ports:
                 i += 1
             pointers, ports, i = device._outputs, self._outputs, 0
             for x in outputs:
-                name = x._sn_name if x.__class__ is SambaTensor else name_of(x, "output")
+                name = x._sn_name if x.__class__ is SambaTensor else name_of(x, "an output tensor")
                 port = ports.get(name)
                 if port is not None:
                     held = _empty_like(port.like)

@@ -109,7 +109,7 @@ def _loaders(loaders):
     found = listed(loaders)
     for loader in found:
         if not hasattr(loader, "state_dict") or not hasattr(loader, "load_state_dict"):
-            raise TypeError(f"loaders: a {type(loader).__name__} has no state_dict and load_state_dict: give SambaLoaders")
+            raise TypeError(f"loaders: {loader!r:.100} has no state_dict and load_state_dict: give SambaLoaders")
     return found
 
 

@@ -18,6 +18,7 @@ True
 True
 """
 import contextlib
+import difflib
 
 import torch
 
@@ -35,7 +36,7 @@ from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import hyperparameters, structs
-from sambaflow.samba.ports import Ports, host_tensor
+from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.regions import last_of_each
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
@@ -265,6 +266,7 @@ class SambaSession:
     def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True, mapping="section"):
         """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the hyperparameters become
         those of the optimizers."""
+        optimizers = optimizer_list("trace_graph", optim)
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
         pef = pef or self._settings.get("pef", "")
         if not pef and self._device is None:
@@ -276,7 +278,8 @@ class SambaSession:
             device = self._device
         check_mapped(device.pef, device.mapping, mapping if mapping != "section" else self._settings.get("mapping", mapping))
         self._compare(device, tracer)
-        self._use(device, tracer.regions.places)
+        values = hyperparameters(tracer, optimizers, device) if optimizers else {}
+        self._use(device, tracer.regions.places)  # from here on nothing is refused
         self._traced, self._several, self._optimizers = {}, [], None
         for name, tensor, _ in tracer.names.values():
             if isinstance(tensor, SambaTensor):
@@ -289,8 +292,7 @@ class SambaSession:
         if transfer_device:
             self.to_device()
             self._send_optimizer_state(optim)
-        if optim is not None:
-            device.set_hyperparameters(hyperparameters(tracer, listed(optim), device))
+        device.set_hyperparameters(values)
         model.output_tensors = outputs
         return outputs
 
@@ -436,7 +438,9 @@ class SambaSession:
         """A copy of device memory as a torch tensor."""
         device, name = self.loaded(), self._places.get(name, name)
         if name not in device.tensors:
-            raise errors.NameError_(f"the device has no tensor {name!r}")
+            near = difflib.get_close_matches(name, device.tensors, 1)
+            hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"
+            raise errors.NameError_(f"the device has no tensor {name!r}{hint}")
         _, dtype, shape = device.tensors[name]
         held = torch.empty(shape, dtype=getattr(torch, dtype))
         with self._profiler.event("PyRT_GET_TENSORS"):
@@ -451,6 +455,7 @@ class SambaSession:
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""
+        self.loaded()
         self._send(self._traced)
 
     def _send(self, tensors):
@@ -481,6 +486,7 @@ class SambaSession:
     @of_session
     def to_rdu(self, model, optims=None):
         """Copies parameters, buffers and the optimizers' state from the host to the device."""
+        self.loaded()
         for tensor in self._on_device(module("moving its tensors", model).parameters()):
             self.device_set(tensor.sn_name, tensor)
         self.sync_buffers_to_rdu(model)
@@ -525,6 +531,7 @@ class SambaSession:
     @of_session
     def sync_buffers_to_rdu(self, model):
         """Copies the model's buffers from the host to the device."""
+        self.loaded()
         for tensor in self._on_device(module("moving its buffers", model).buffers()):
             self.device_set(tensor.sn_name, tensor)
 
@@ -553,6 +560,7 @@ class SambaSession:
     def use_legacy_names(use):
         """Whether models traced from here on name operators by counting them instead of by their module: the hyperparameters of dropouts are
         dropout0.p, dropout0.seed, dropout1.p and so on. Models with batch normalization are refused while it is on."""
+        check_flag("use_legacy_names", "use", use)
         _state.legacy_names = bool(use)
 
     @staticmethod
@@ -627,4 +635,4 @@ class SambaSession:
 
     def get_tensors(self, samba_tensors):
         """The same for tensors on the host."""
-        return self.get_tensors_by_name([tensor.sn_name for tensor in samba_tensors])
+        return self.get_tensors_by_name([name_of(tensor, "a tensor of get_tensors") for tensor in samba_tensors])

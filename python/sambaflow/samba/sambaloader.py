@@ -99,6 +99,8 @@ class SambaLoader:
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"SambaLoader: names must be one or more different names, given {self.names}")
+        if not hasattr(torch_loader, "__iter__") and not hasattr(torch_loader, "__getitem__"):
+            raise TypeError(f"SambaLoader: torch_loader is {torch_loader!r:.100}: expected an iterable of batches, such as a DataLoader")
         self._position, self._start, self._resumed, self._loop = 0, None, None, None
 
     def __len__(self):

@@ -83,7 +83,8 @@ def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_ten
         given.setdefault(name, None)
     for name, gradient in given.items():
         if not session.has(f"{name}.grad"):
-            raise errors.NameError_(f"init_output_grads: {name!r} has no gradient on the device")
+            known = [x for x in session.loaded().names("output") if f"{x}.grad" in tensors]
+            raise errors.NameError_(f"init_output_grads: {name!r} has no gradient on the device; outputs that have one: {', '.join(known) or 'none'}")
         _, dtype, shape = tensors[f"{name}.grad"]
         if gradient is None:
             gradient = torch.ones(shape, dtype=getattr(torch, dtype))
