@@ -82,5 +82,7 @@ samba_value samba_xlogy(samba_value a, samba_value b)
     samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), zero = CONSTANT(0, x);
     samba_ref finite = E2(mul, E2(gt, y, zero), EN(lt, y, INFINITY)), number = E2(eq, y, y);
     samba_ref nothing = E2(mul, E2(mul, E2(eq, x, zero), number), E1(logical_not, finite)); /* where 0 log(b) would be NaN */
-    return samba_trace_result(graph, E3(where, nothing, zero, E2(mul, x, E1(log, E3(where, nothing, CONSTANT(1, x), y)))), dtype);
+    samba_ref product = E2(mul, x, E1(log, E3(where, nothing, CONSTANT(1, x), y)));
+    product = E3(where, E2(eq, x, zero), E2(add, product, E1(abs, x)), product); /* 0 log(0.5) is 0, not -0, with the same slope */
+    return samba_trace_result(graph, E3(where, nothing, zero, product), dtype);
 }
