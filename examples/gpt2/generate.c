@@ -3,21 +3,20 @@
  * Generating text, a token at a time: a PEF of two graphs. "prefill" takes a prompt and leaves keys and values of its tokens in caches, "decode" takes
  * one token more; both read the same weights. Compiled for the sizes that are asked for, loaded, run. A prompt shorter than the graph is filled up with
  * zeros, which come after its tokens and so change nothing; their keys are overwritten before any token sees them. */
-#include "model.h"
+#include "speed.h"
 
 #include <argp.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct arguments {
     gpt2_settings s;
     const char *weights, *prompt, *folder;
     int64_t count, prompt_length, top_k, seed, threads;
     double temperature;
-    bool bf16, json;
+    bool bf16, json, measure;
 } arguments;
 
 static samba_context *context;
@@ -34,13 +33,6 @@ static void refuse(const char *what)
 {
     fprintf(stderr, "gpt2 generate: %s\n", what);
     exit(2);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- options ---- */
@@ -61,6 +53,7 @@ static const struct argp_option options[] = {
     {"threads", 'T', "N", 0, "Threads (as many as the machine offers)", 0},
     {"output-folder", 'o', "FOLDER", 0, "Where the PEF goes (out)", 0},
     {"json", 'j', 0, 0, "Print one JSON object", 0},
+    {"measure", 'm', 0, 0, "Measure what memory and multiply-adds give at most, between tokens and prompts, and print the share that is reached", 0},
     {0},
 };
 
@@ -92,6 +85,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'T': a->threads = integer(text, 1, 4096, state); break;
     case 'o': a->folder = text; break;
     case 'j': a->json = true; break;
+    case 'm': a->measure = true; break;
     case 't':
         a->temperature = strtod(text, &end);
         if (!text[0] || *end || !(a->temperature >= 0) || !isfinite(a->temperature))
@@ -284,61 +278,40 @@ static int64_t run(generator *g, int graph)
     return token;
 }
 
-typedef struct figures {
-    double prefill_seconds, step_seconds /* median */, weight_bytes, bandwidth, peak, flops;
-} figures;
-
-/* FLOPs of a prompt's pass: two for each weight of a block and token, scores and sums of attention, and one row of logits. */
-static double prompt_flops(const gpt2_settings *s, int64_t tokens)
+/* The prompt some times over, then a token after the other: times of each, and of what each is held against, in turn. */
+static void generate(generator *g, int64_t prompt_length, int threads, int64_t *tokens, gpt2_speed *speed)
 {
-    double c = (double)s->n_embd, t = (double)tokens;
-    return (double)s->n_layer * (24 * t * c * c + 2 * t * t * c) + 2 * c * (double)s->vocab_size;
+    int64_t *token = samba_tensor_data(g->inputs[1][0]), *position = samba_tensor_data(g->inputs[1][1]);
+    samba_reading *reading = NULL;
+    if (speed->measured)
+        must(samba_reading_new(context, threads, (int64_t)speed->weight_bytes, &reading));
+    run(g, 0); /* packs weights, and touches memory first */
+    for (int64_t i = 0; i < speed->prompts; i++) {
+        g->drawn = 0;
+        if (speed->measured) {
+            speed->peak[i] = g->a->bf16 ? samba_measure_bf16_peak(threads) : 0; /* 0: no such instruction */
+            speed->peak[i] = speed->peak[i] > 0 ? speed->peak[i] : samba_measure_fma_peak(threads);
+        }
+        double start = gpt2_seconds();
+        tokens[0] = run(g, 0);
+        speed->prefill[i] = gpt2_seconds() - start;
+    }
+    for (int64_t i = 1; i < g->a->count; i++) {
+        *token = tokens[i - 1];
+        *position = prompt_length - 1 + i;
+        if (reading)
+            speed->read[i - 1] = samba_reading_pass(reading);
+        double start = gpt2_seconds();
+        tokens[i] = run(g, 1);
+        speed->step[i - 1] = gpt2_seconds() - start;
+    }
+    samba_reading_free(reading);
 }
 
-static void report(const arguments *a, const figures *f, int64_t prompt, const int64_t *tokens, int64_t count)
+static void print_tokens(const int64_t *tokens, int64_t count, const char *between)
 {
-    double rate = count > 1 ? 1 / f->step_seconds : 0, moved = rate * f->weight_bytes;
-    double mfu = f->flops / f->prefill_seconds / f->peak;
-    if (a->json)
-        printf("{\"prompt_tokens\": %lld, \"prefill_ms\": %.4f, \"prefill_mfu\": %.4f, \"tokens_per_second\": %.3f, \"weight_bytes\": %.0f, "
-               "\"weights_bytes_per_second\": %.4g, \"bandwidth\": %.4g, \"of_bandwidth\": %.4f, \"tokens\": [", (long long)prompt, 1e3 * f->prefill_seconds,
-               mfu, rate, f->weight_bytes, moved, f->bandwidth, moved / f->bandwidth);
     for (int64_t i = 0; i < count; i++)
-        printf("%s%lld", i ? a->json ? ", " : "," : "", (long long)tokens[i]);
-    if (a->json) {
-        puts("]}");
-        return;
-    }
-    printf("\n\nprompt      %lld tokens in %.2f ms, %.1f %% of the multiply-add peak\n", (long long)prompt, 1e3 * f->prefill_seconds, 100 * mfu);
-    if (count > 1)
-        printf("generation  %.2f tokens/s, %.2f GB/s of weights: %.1f %% of the %.2f GB/s that memory gives\n", rate, moved / 1e9, 100 * moved / f->bandwidth,
-               f->bandwidth / 1e9);
-}
-
-static int shorter(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int64_t count)
-{
-    qsort(values, (size_t)count, sizeof *values, shorter);
-    return count > 0 ? values[count / 2] : 0;
-}
-
-/* Bytes of the weights that a token reads: all parameters but the rows of the tables of tokens and places that it does not look up; the table of tokens
- * is the last projection, too. */
-static double weight_bytes(const arguments *a, samba_session *session)
-{
-    double bytes = 0;
-    for (int i = 0; i < samba_session_tensor_count(session); i++) {
-        samba_tensor_info info;
-        must(samba_session_tensor_info(session, i, &info));
-        if (info.kind == SAMBA_KIND_PARAMETER && strcmp(info.name, "wpe.weight") != 0)
-            bytes += (double)info.bytes / (a->bf16 && info.rank == 2 ? 2 : 1);
-    }
-    return bytes;
+        printf("%s%lld", i ? between : "", (long long)tokens[i]);
 }
 
 int gpt2_generate(int argc, char **argv)
@@ -354,47 +327,30 @@ int gpt2_generate(int argc, char **argv)
     if (room > a.s.block_size || length + a.count - 1 > a.s.block_size)
         refuse("prompt and generated tokens do not fit the cache: give a larger --block-size, or a smaller --count");
     int threads = a.threads ? (int)a.threads : omp_get_max_threads();
-    figures f = {.flops = prompt_flops(&a.s, room)};
-    must(samba_measure_bandwidth(context, threads, &f.bandwidth));
-    f.peak = a.bf16 ? samba_measure_bf16_peak(threads) : 0;
-    f.peak = f.peak > 0 ? f.peak : samba_measure_fma_peak(threads);
     generator g = {.a = &a, .session = compile_and_load(&a, room)};
+    gpt2_speed speed = {.measured = a.measure, .prompt = room, .prompts = a.measure ? GPT2_PROMPTS : 1, .steps = a.count - 1, .flops = gpt2_prompt_flops(&a.s, room)};
     if (a.weights)
         load(g.session, a.weights);
-    f.weight_bytes = weight_bytes(&a, g.session);
+    speed.weight_bytes = gpt2_weight_bytes(g.session, a.bf16);
     g.inputs[0][0] = new_tensor("tokens", SAMBA_INT64, room), g.inputs[0][1] = new_tensor("last", SAMBA_INT64, 1);
     g.inputs[1][0] = new_tensor("token", SAMBA_INT64, 1), g.inputs[1][1] = new_tensor("position", SAMBA_INT64, 1);
     g.logits[0] = new_tensor("prefill.logits", SAMBA_FLOAT32, a.s.vocab_size), g.next[0] = new_tensor("prefill.next", SAMBA_INT64, 1);
     g.logits[1] = new_tensor("decode.logits", SAMBA_FLOAT32, a.s.vocab_size), g.next[1] = new_tensor("decode.next", SAMBA_INT64, 1);
     g.room = malloc(sizeof *g.room * (size_t)a.s.vocab_size);
-    double *steps = malloc(sizeof *steps * (size_t)a.count);
-    int64_t *tokens = malloc(sizeof *tokens * (size_t)a.count), *token = samba_tensor_data(g.inputs[1][0]), *position = samba_tensor_data(g.inputs[1][1]);
-    if (!g.room || !tokens || !steps)
+    speed.step = malloc(sizeof *speed.step * (size_t)a.count), speed.read = malloc(sizeof *speed.read * (size_t)a.count);
+    int64_t *tokens = malloc(sizeof *tokens * (size_t)a.count);
+    if (!g.room || !tokens || !speed.step || !speed.read)
         refuse("no memory");
     memset(samba_tensor_data(g.inputs[0][0]), 0, sizeof(int64_t) * (size_t)room);
     memcpy(samba_tensor_data(g.inputs[0][0]), prompt, sizeof(int64_t) * (size_t)length);
     *(int64_t *)samba_tensor_data(g.inputs[0][1]) = length - 1;
-    run(&g, 0); /* packs weights, and touches memory first */
-    double start, prefills[3];
-    for (int i = 0; i < 3; i++) {
-        g.drawn = 0;
-        start = now();
-        tokens[0] = run(&g, 0);
-        prefills[i] = now() - start;
-    }
-    f.prefill_seconds = median(prefills, 3);
-    for (int64_t i = 1; i < a.count; i++) {
-        *token = tokens[i - 1];
-        *position = length - 1 + i;
-        start = now();
-        tokens[i] = run(&g, 1);
-        steps[i - 1] = now() - start;
-    }
-    f.step_seconds = median(steps, a.count - 1);
-    double after; /* other programs come and go: the better of two measurements is nearer to what this one could have had */
-    must(samba_measure_bandwidth(context, threads, &after));
-    f.bandwidth = after > f.bandwidth ? after : f.bandwidth;
-    report(&a, &f, room, tokens, a.count);
+    generate(&g, length, threads, tokens, &speed);
+    printf(a.json ? "{" : "");
+    if (!a.json)
+        print_tokens(tokens, a.count, ","), puts("\n");
+    gpt2_speed_print(&speed, a.json);
+    if (a.json)
+        printf(", \"tokens\": ["), print_tokens(tokens, a.count, ", "), puts("]}");
     for (int i = 0; i < 2; i++) {
         samba_tensor *of_graph[] = {g.inputs[i][0], g.inputs[i][1], g.logits[i], g.next[i]};
         for (int k = 0; k < 4; k++)
@@ -402,7 +358,8 @@ int gpt2_generate(int argc, char **argv)
     }
     free(g.room);
     free(tokens);
-    free(steps);
+    free(speed.step);
+    free(speed.read);
     free(prompt);
     samba_session_free(g.session);
     samba_context_free(context);

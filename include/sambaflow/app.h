@@ -68,6 +68,12 @@ SAMBA_API double samba_measure_fma_peak(int threads);
 SAMBA_API double samba_measure_bf16_peak(int threads);
 /* Bytes a second that `threads` (1 or more) threads read from memory together, of 256 MiB, the best of some passes. */
 SAMBA_API samba_status samba_measure_bandwidth(samba_context *context, int threads, double *bytes_per_second);
+/* The same a pass at a time over `bytes` of its own, for programs that measure between steps: what memory gives changes from second to second where
+ * others share it. ARGUMENT: threads or bytes < 1; MEMORY. samba_reading_free frees it; NULL is fine. */
+typedef struct samba_reading samba_reading;
+SAMBA_API samba_status samba_reading_new(samba_context *context, int threads, int64_t bytes, samba_reading **reading);
+SAMBA_API double samba_reading_pass(samba_reading *reading); /* bytes a second of this pass */
+SAMBA_API void samba_reading_free(samba_reading *reading);
 
 /* ---- applications --------------------------------------------------------------------------------------------- */
 typedef struct samba_app_input {

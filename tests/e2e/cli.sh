@@ -163,6 +163,7 @@ for how in "" "--precision bf16" "--temperature 0.9 --top-k 8"; do
     "$gpt2" generate "${tiny[@]}" --prompt "7,1,4,$(cut -d, -f1-5 <<<"$all")" --count 7 >again.txt 2>>err.txt
     [ "$(words_of again.txt)" = "$(cut -d, -f6- <<<"$all")" ] || fail "gpt2: generate: the cache and the prompt differ"
 done
+does "gpt2: generate, held against the machine" "of_bandwidth" "$gpt2" generate "${tiny[@]}" --prompt 7,1,4 --count 4 --measure
 does "sambaflow: inspect two graphs" "2 graphs" "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef
 does "sambaflow: two graphs as JSON" '"name": "decode"' "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef --json
 does "sambaflow: run one of two graphs" "decode.next" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decode

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <sambaflow/app.h>
+
 #include "../pef/plans.h"
 #include "failing_allocator.h"
 #include "report/report.h"
@@ -44,6 +46,21 @@ static void test_roofs(void **unused)
     refuse(samba_machine_measure(context, 0, &here), SAMBA_ERROR_ARGUMENT, "0 threads, expected 1 to 4096");
     need(samba_machine_measure(context, 1, &here));
     assert_true(here.threads == 1 && here.flops_per_second > 1e8 && here.memory_bytes_per_second > 1e7 && here.cache_bytes_per_second > 1e7);
+}
+
+static void test_reading(void **unused)
+{
+    (void)unused;
+    samba_reading *reading;
+    refuse(samba_reading_new(context, 0, 4096, &reading), SAMBA_ERROR_ARGUMENT, "0 threads and 4096 bytes, expected 1 to 4096 threads and a byte or more");
+    refuse(samba_reading_new(context, 1, 0, &reading), SAMBA_ERROR_ARGUMENT, "1 threads and 0 bytes");
+    refuse(samba_reading_new(context, 1, INT64_MAX / 4, &reading), SAMBA_ERROR_MEMORY, "bytes to measure reading over: ask for fewer");
+    assert_null(reading);
+    samba_reading_free(reading);
+    need(samba_reading_new(context, 3, 1 << 20, &reading));
+    for (int i = 0; i < 3; i++)
+        assert_true(samba_reading_pass(reading) > 1e6);
+    samba_reading_free(reading);
 }
 
 /* ---- memory over time ---- */
@@ -279,7 +296,7 @@ static void test_no_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roofs), cmocka_unit_test(test_live), cmocka_unit_test(test_names), cmocka_unit_test(test_traces),
-                                       cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roofs), cmocka_unit_test(test_reading), cmocka_unit_test(test_live), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_traces), cmocka_unit_test(test_no_memory)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("report", tests, NULL, NULL)) : 1;
 }

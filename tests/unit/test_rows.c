@@ -40,18 +40,20 @@ enum { MOST = 150, LD = 160, COUNT = 11 };
 static void check_loops(const samba_rows *rows, int64_t width)
 {
     static float x[MOST], matrix[COUNT * LD], d[MOST], before[MOST];
-    static uint16_t half[COUNT * LD];
+    static uint16_t half[COUNT * LD], half_x[MOST];
     for (int64_t i = 0; i < COUNT * LD; i++) {
         matrix[i] = quarter();
         half[i] = half_of(matrix[i]);
     }
-    for (int64_t i = 0; i < MOST; i++)
+    for (int64_t i = 0; i < MOST; i++) {
         x[i] = quarter();
+        half_x[i] = half_of(x[i]);
+    }
     for (int kind = 0; kind < 2; kind++)
         for (int64_t count = 0; count <= COUNT; count++) {
             const void *m = kind == SAMBA_ROWS_BF16 ? (const void *)half : (const void *)matrix;
             memset(d, 0x7f, sizeof d);
-            rows->dots[kind](x, m, LD, count, width, d);
+            rows->dots[kind](kind == SAMBA_ROWS_BF16 ? (const void *)half_x : (const void *)x, m, LD, count, width, d);
             for (int64_t i = 0; i < count; i++) {
                 double sum = 0;
                 for (int64_t l = 0; l < width; l++)

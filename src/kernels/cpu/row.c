@@ -13,7 +13,7 @@
 typedef struct row {
     const samba_tile_program *program;
     const samba_kernels *kernels;
-    void (*dots)(const float *x, const void *rows, int64_t ld, int64_t count, int64_t k, float *d);
+    void (*dots)(const void *x, const void *rows, int64_t ld, int64_t count, int64_t k, float *d);
     void (*sums)(const float *x, const void *rows, int64_t ld, int64_t count, int64_t n, float *d);
     const char *a, *b;
     samba_dtype dtype;
@@ -29,16 +29,16 @@ static int64_t column(const row *r, int thread, int threads)
     return at < r->n ? at : r->n;
 }
 
-/* x as floats, one after the other. */
-static const float *read_x(const row *r, char *own)
+/* x, one element after the other: as it is for products, for sums as floats. */
+static const void *read_x(const row *r, char *own)
 {
-    float *x = (float *)(own + r->x_at);
-    if (r->dtype == SAMBA_FLOAT32 && r->a_step == 1)
-        return (const float *)r->a;
-    if (r->a_step == 1)
-        r->kernels->load[r->dtype](x, r->a, r->k);
-    else
+    char *x = own + r->x_at;
+    if (r->a_step == 1 && (r->along_k || r->dtype == SAMBA_FLOAT32))
+        return r->a;
+    if (!r->along_k)
         r->kernels->load_strided[r->dtype](x, r->a, r->a_step, r->k);
+    for (int64_t i = 0; i < r->k && r->along_k; i++)
+        memcpy(x + i * r->size, r->a + i * r->a_step * r->size, (size_t)r->size);
     return x;
 }
 

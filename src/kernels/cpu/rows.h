@@ -9,10 +9,11 @@
 
 #include "kernels/kernel.h"
 
-enum { SAMBA_ROWS_F32 = 0, SAMBA_ROWS_BF16 = 1 }; /* of the matrix; x and results are float */
+enum { SAMBA_ROWS_F32 = 0, SAMBA_ROWS_BF16 = 1 }; /* of the matrix; results are float */
 
 typedef struct samba_rows { /* rows of a matrix lie ld elements apart, their elements together */
-    void (*dots[2])(const float *x, const void *rows, int64_t ld, int64_t count, int64_t k, float *d); /* d[i] = sum over l < k of x[l] rows[i][l] */
+    /* d[i] = sum over l < k of x[l] rows[i][l], x of the matrix's dtype */
+    void (*dots[2])(const void *x, const void *rows, int64_t ld, int64_t count, int64_t k, float *d);
     void (*sums[2])(const float *x, const void *rows, int64_t ld, int64_t count, int64_t n, float *d); /* d[j] += sum over i < count of x[i] rows[i][j] */
 } samba_rows;
 extern const samba_rows samba_rows_generic, samba_rows_avx2, samba_rows_avx512;
