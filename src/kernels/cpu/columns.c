@@ -86,7 +86,8 @@ static bool describe_axis(const samba_contract *c, int dim, axis *a, bool *is_ta
     return true;
 }
 
-/* Each window moves along one dim of the pixels and at most one of k; pixels of a row lie side by side. */
+/* Each window moves along one dim of the pixels and at most one of k; pixels of a row lie side by side, or every second one is taken. What
+ * has no window and lies evenly is a plain product. */
 static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
 {
     const samba_contract *c = &problem->contract;
@@ -103,7 +104,7 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
             return false;
     }
     return describe_axis(c, c->n_rank == 2 ? 0 : -1, y, is_tap) && describe_axis(c, c->n_rank - 1, x, is_tap) &&
-           (x->own * x->memory == 1 || x->own * x->memory == 2) && x->size <= MOST_WIDTH;
+           (x->own * x->memory == 2 || (x->own * x->memory == 1 && b->window_count > 0)) && x->size <= MOST_WIDTH;
 }
 
 /* ---- gathering ---- */
@@ -258,11 +259,11 @@ static int64_t step_of(int64_t cols)
     return step < 16 ? 16 : at_most(step, STEP);
 }
 
-/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as 5, and reaching one of A as 8; sums that all steps
+/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as 7, and reaching one of A as 8; sums that all steps
  * but the first read again. */
 static double unit_cost(const columns *p, int64_t k, int64_t cols, int64_t rows)
 {
-    double multiply = columns_taken(p, cols) * (double)rows * 0.92 + (double)cols * 5.0 * p->step + (double)rows * 8.0;
+    double multiply = columns_taken(p, cols) * (double)rows * 0.92 + (double)cols * 7.0 * p->step + (double)rows * 8.0;
     double again = (double)(rows * cols) * (double)((k - 1) / step_of(cols)) * (rows * cols * 4 > SUMS_BYTES ? 0.3 : 0.06);
     return (double)k * multiply / (5.0 * p->lanes) + again + 300.0;
 }
