@@ -413,8 +413,21 @@ static void test_rows_apart(void **state)
 typedef struct convolution {
     int64_t images, groups, out, in, h, w, kernel[2], stride[2], padding[2], dilation[2]; /* out and in: channels of one group */
     int dtype;
+    bool wrong; /* some pixels are not finite */
 } convolution;
 enum { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT };
+
+/* Of the image, whose pixels far apart are not finite. */
+static void poison_image(tile_case *t)
+{
+    static const float wrong[] = {INFINITY, -INFINITY, NAN};
+    const samba_buffer *buffer = &t->buffers[t->stage.contract.b.buffer];
+    float *image = (float *)(t->memory + buffer->offset);
+    for (int64_t i = 5, n = 0; i < buffer->bytes / 4; i += 97 + 13 * n, n++)
+        image[i] = wrong[n % 3];
+    free(t->block);
+    define_block(t);
+}
 
 static void convolution_case(const convolution *v, int kind, int epilogue, const char *name)
 {
@@ -468,6 +481,8 @@ static void convolution_case(const convolution *v, int kind, int epilogue, const
         c.b.inner[0] = forward ? pixels : results;
         begin(&t, &c, v->groups * weights, v->images * (forward ? image_x : image_y), epilogue);
     }
+    if (v->wrong)
+        poison_image(&t);
     check(&t, name);
     case_end(&t);
 }
@@ -501,6 +516,17 @@ static void test_convolutions(void **state)
         /* images of a few pixels that share their packed weights through the steps of k, not a multiple of those that go together */
         {.images = 37, .groups = 1, .out = 48, .in = 88, .h = 4, .w = 4, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
          .dilation = {1, 1}},
+        /* 3 x 3 by tiles: whole ones, some cut at the right or below, images side by side with one left over, more padding than kernel, rows of
+         * more tiles than a vector; what is not finite stays where it is seen */
+        {.images = 2, .groups = 1, .out = 40, .in = 32, .h = 12, .w = 16, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 5, .groups = 1, .out = 33, .in = 26, .h = 7, .w = 9, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}},
+        {.images = 1, .groups = 1, .out = 24, .in = 24, .h = 10, .w = 71, .kernel = {3, 3}, .stride = {1, 1}, .padding = {3, 2},
+         .dilation = {1, 1}},
+        {.images = 2, .groups = 1, .out = 48, .in = 24, .h = 15, .w = 21, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}},
+        {.images = 3, .groups = 1, .out = 32, .in = 24, .h = 17, .w = 20, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+         .dilation = {1, 1}, .wrong = true},
         /* columns gathered: images side by side, one group of them smaller; boxes of rows, the last with fewer; every second pixel; one
          * place of the window; more padding than kernel; a long row */
         {.images = 5, .groups = 1, .out = 200, .in = 40, .h = 7, .w = 7, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},

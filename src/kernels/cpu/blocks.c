@@ -325,4 +325,5 @@ static void columns(const samba_column_piece *pieces, int step, const float *ima
 }
 
 const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold, filter,
-                                                    SAMBA_ISA_NAME(samba_dense_block), columns};
+                                                    SAMBA_ISA_NAME(samba_dense_block), columns,
+                                                    &SAMBA_ISA_NAME(samba_winograd_kernels)};

@@ -9,11 +9,13 @@
  * finish: the commonest end of a product, finish.h.
  * fold: rows of products, one for each place of a window, added up where the window put them (fold.c).
  * columns: a row of a convolution's columns, gathered from its image (columns.c).
- * dense: large products by panels, dense.h. */
+ * dense: large products by panels, dense.h.
+ * winograd: transforms around such products, winograd_tile.h. */
 #ifndef SAMBA_CPU_BLOCKS_H
 #define SAMBA_CPU_BLOCKS_H
 
 #include "kernels/cpu/dense.h"
+#include "kernels/cpu/winograd_tile.h"
 #include "kernels/kernel.h"
 
 typedef struct samba_range {
@@ -74,6 +76,7 @@ typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and le
     /* Vectors side by side, 64 elements of which lie in each of the panels, which are `pitch` elements apart. All lanes of each are stored.
      * step: of the pieces, 1 or 2 */
     void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors);
+    const samba_winograd *winograd;
 } samba_blocks;
 extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;
 const samba_blocks *samba_blocks_for(samba_isa isa); /* isa.c */
@@ -84,6 +87,7 @@ void SAMBA_ISA_NAME(samba_block_f32)(const float *a, int64_t lda, int64_t ska, c
                                      int64_t mr, int64_t nr, int64_t k, bool first);
 void SAMBA_ISA_NAME(samba_block_f64)(const double *a, int64_t lda, int64_t ska, const double *b, int64_t ldb, double *c,
                                      int64_t ldc, int64_t mr, int64_t nr, int64_t k, bool first);
+extern const samba_winograd SAMBA_ISA_NAME(samba_winograd_kernels);
 void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch);
 void SAMBA_ISA_NAME(samba_transpose4)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
 void SAMBA_ISA_NAME(samba_transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);

@@ -15,6 +15,7 @@
  * window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/finish.h"
+#include "kernels/cpu/image.h"
 #include <limits.h>
 #include <string.h>
 
@@ -30,11 +31,6 @@ enum {
     COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */
 };
 
-typedef struct axis { /* one dim of the result's pixels; window's position = base + own * pixel + tap_step * tap */
-    int64_t size, base, own, taps, tap_step, limit, memory;
-    int tap; /* dim of k, -1: none */
-} axis;
-
 typedef struct columns {
     const samba_tile_program *program;
     samba_finish finish;
@@ -42,7 +38,7 @@ typedef struct columns {
     samba_contract contract;
     samba_source a;
     const float *image;
-    axis y, x;
+    samba_image_axis y, x;
     int64_t batches, m, n;
     int lanes, step; /* step: from one pixel of a row to the next */
     int64_t images, image_units, box, boxes, ranges, range_blocks, row_blocks, units; /* box: rows of pixels */
@@ -55,56 +51,11 @@ typedef struct columns {
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* ---- what is a convolution ---- */
-
-static bool describe_axis(const samba_contract *c, int dim, axis *a, bool *is_tap)
+/* Pixels of a row lie side by side, or every second one is taken. What has no window and lies evenly is a plain product. */
+static bool recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
 {
-    const samba_factor *b = &c->b;
-    *a = (axis){.size = dim < 0 ? 1 : c->n[dim], .taps = 1, .own = 1, .tap = -1};
-    a->limit = a->size;
-    a->memory = dim < 0 ? 0 : b->own[dim];
-    for (int w = 0; w < b->window_count && dim >= 0; w++) {
-        const samba_window *window = &b->windows[w];
-        if (window->own[dim] == 0)
-            continue;
-        if (a->tap >= 0 || a->memory != 0 || window->dilation != 1 || window->own[dim] < 0)
-            return false;
-        a->memory = window->stride;
-        a->base = window->base;
-        a->own = window->own[dim];
-        a->limit = window->limit;
-        for (int i = 0; i < c->k_rank; i++)
-            if (window->inner[i] != 0) {
-                if (a->tap >= 0 || is_tap[i] || b->inner[i] != 0)
-                    return false;
-                a->tap = i;
-                a->taps = c->k[i];
-                a->tap_step = window->inner[i];
-                is_tap[i] = true;
-            }
-    }
-    return true;
-}
-
-/* Each window moves along one dim of the pixels and at most one of k; pixels of a row lie side by side, or every second one is taken. What
- * has no window and lies evenly is a plain product. */
-static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
-{
-    const samba_contract *c = &problem->contract;
-    const samba_factor *b = &c->b;
-    bool is_tap[SAMBA_CONTRACT_RANK] = {false};
-    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count ||
-        c->m_rank != 1 || c->n_rank > 2 || c->batch_rank > 1 || (c->batch_rank == 1 && c->a.batch[0] != 0) || problem->k == 0)
-        return false;
-    for (int w = 0; w < b->window_count; w++) {
-        int dims = 0;
-        for (int i = 0; i < c->n_rank; i++)
-            dims += b->windows[w].own[i] != 0;
-        if (dims != 1)
-            return false;
-    }
-    return describe_axis(c, c->n_rank == 2 ? 0 : -1, y, is_tap) && describe_axis(c, c->n_rank - 1, x, is_tap) &&
-           (x->own * x->memory == 2 || (x->own * x->memory == 1 && b->window_count > 0)) && x->size <= MOST_WIDTH;
+    return samba_image_recognize(problem, y, x) && x->size <= MOST_WIDTH &&
+           (x->own * x->memory == 2 || (x->own * x->memory == 1 && problem->contract.b.window_count > 0));
 }
 
 /* ---- gathering ---- */
@@ -125,17 +76,12 @@ static columns_unit place_unit(const columns *p, int64_t unit)
     return at;
 }
 
-static int64_t image_offset(const columns *p, int64_t image)
-{
-    return image * (p->contract.batch_rank ? p->contract.b.batch[0] : 0);
-}
-
 /* Panels of a step of k: its rows one by one, counted up like an odometer. */
 static void gather(const columns *p, const columns_unit *at, const samba_box *k, char *to)
 {
     const samba_contract *c = &p->contract;
     int64_t index[SAMBA_CONTRACT_RANK], vectors = divide_up(at->images * at->cols, p->lanes);
-    const float *origin = p->image + image_offset(p, at->image) + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
+    const float *origin = p->image + samba_image_offset(&p->contract, at->image) + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
     const samba_column_piece *const *tables = p->pieces + at->box * p->y.taps * p->x.taps;
     memcpy(index, k->index, sizeof index);
     for (int64_t l = 0; l < k->width; l++) {
@@ -323,7 +269,7 @@ static double init(const samba_contract_problem *problem, columns *p)
         p->row_blocks = problem->threads;
     double cost = choose_units(p, problem->k, problem->threads);
     int64_t cols = p->images * p->box * p->x.size, rows = divide_up(p->m, p->row_blocks);
-    if (image_offset(p, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
+    if (samba_image_offset(&p->contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
         return -1;
     p->a = (samba_source){.kernels = problem->kernels, .class_ = c->class_, .factor = c->a};
     p->a.memory = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * (int64_t)sizeof(float);
@@ -352,7 +298,7 @@ static bool find_element(const columns *p, int64_t y, int64_t rows, int64_t tap,
     int64_t cols = rows * p->x.size, image = q / cols, i = q % cols / p->x.size, j = q % p->x.size;
     int64_t dy = i * p->y.own + tap / p->x.taps * p->y.tap_step, dx = j * p->x.own + tap % p->x.taps * p->x.tap_step;
     int64_t py = p->y.base + y * p->y.own + dy, px = p->x.base + dx;
-    *at = image_offset(p, image) + dy * p->y.memory + dx * p->x.memory;
+    *at = samba_image_offset(&p->contract, image) + dy * p->y.memory + dx * p->x.memory;
     return py >= 0 && py < p->y.limit && px >= 0 && px < p->x.limit;
 }
 

@@ -4,8 +4,8 @@
  * the blocks; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
  * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
  * they are hot and does all that is stored. Where it only stores them, they are made in the result's memory at once. Otherwise
- * nothing but scratch is written here. Large products go to panel.c, convolutions of many channels to columns.c, input gradients of
- * convolutions to fold.c and depthwise ones to depthwise.c where that is cheaper.
+ * nothing but scratch is written here. Large products go to panel.c, convolutions of many channels to winograd.c or columns.c, input
+ * gradients of convolutions to fold.c and depthwise ones to depthwise.c where that is cheaper.
  *
  * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
  * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
@@ -17,6 +17,7 @@
 #include "kernels/cpu/panel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/skip.h"
+#include "kernels/cpu/winograd.h"
 #include <limits.h>
 #include <string.h>
 
@@ -602,6 +603,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         double others = folded >= 0 && folded < c->plan.cost ? folded : c->plan.cost;
         if (filtered >= 0 && filtered < others && (gathered < 0 || filtered < gathered))
             return samba_prepare_depthwise(prepare, stage, &problem, c->program, prepared);
+        double fewer = samba_winograd_cost(&problem);
+        if (fewer >= 0 && fewer < others && (gathered < 0 || fewer < gathered))
+            return samba_prepare_winograd(prepare, stage, &problem, c->program, prepared);
         if (gathered >= 0 && gathered < others)
             return samba_prepare_columns(prepare, stage, &problem, c->program, prepared);
         if (folded >= 0 && folded < c->plan.cost)

@@ -80,26 +80,28 @@ INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, in
             store_part_f32(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
 }
 
-static void dense_small(int64_t rows, bool wide, const samba_dense *d, int64_t i, int64_t j, int last, samba_fetch *fetch)
+static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t i, int64_t j, int last, samba_fetch *fetch)
 {
-#define CASE(rows)                                                     \
-    case (rows) * 2 + 1:                                               \
-        dense_of(rows, VECTORS, d, i, j, LANES, fetch);                \
-        break;                                                         \
-    case (rows) * 2:                                                   \
-        dense_of(rows, 1, d, i, j, last, fetch);                       \
+#define PART(rows, vectors)                                            \
+    case (rows) * 4 + (vectors) - 1:                                   \
+        dense_of(rows, vectors, d, i, j, last, fetch);                 \
         break;
-    switch (rows * 2 + wide) {
+#if VECTORS == 4
+#define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4)
+#else
+#define CASE(rows) PART(rows, 1) PART(rows, 2)
+#endif
+    switch (rows * 4 + vectors - 1) {
         CASE(1) CASE(2) CASE(3) CASE(4) CASE(5)
 #if ROWS == 6
         CASE(6)
 #endif
     }
 #undef CASE
+#undef PART
 }
 
-/* Rows are dealt evenly, so that no few are left over for a short and slow last part. What is narrower than a small block goes by single
- * vectors. */
+/* Rows are dealt evenly, so that no few are left over for a short and slow last part. */
 #if defined(SAMBA_DENSE_PAIRS)
 #define BLOCK samba_dense_pairs
 #else
@@ -111,11 +113,12 @@ void BLOCK(const samba_dense *block, samba_fetch *fetch)
     int64_t groups = (block->rows + ROWS - 1) / ROWS;
     for (int64_t j = 0, width; j < block->cols; j += width) {
         int64_t left = block->cols - j;
-        width = left >= WIDE ? WIDE : left >= LANES ? LANES : left;
+        width = left < WIDE ? left : WIDE;
+        int vectors = (int)((width + LANES - 1) / LANES), last = (int)(width - (vectors - 1) * LANES);
         for (int64_t g = 0; g < groups; g++) {
             int64_t i = g * block->rows / groups;
             samba_fetch_advance(fetch);
-            dense_small((g + 1) * block->rows / groups - i, width == WIDE, block, i, j, (int)width, fetch);
+            dense_small((g + 1) * block->rows / groups - i, vectors, block, i, j, last, fetch);
         }
     }
 }
