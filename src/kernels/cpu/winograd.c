@@ -25,7 +25,7 @@ enum {
     TILES = 160,                   /* of a unit, about */
     MOST_TILES = 1024,             /* of a unit whose epilogue needs whole images */
     PRODUCT_BYTES = 400 << 10,     /* of a block of rows */
-    INPUT_BYTES = 4 << 20,         /* of a unit, at most: beyond the second cache, but not far */
+    INPUT_BYTES = 8 << 20,         /* of a unit, at most: beyond the second cache, but not far */
     ROWS = 96,                     /* most of a block */
     REGISTERS = 6,                 /* rows that the block kernel takes at once */
     LEAST_CHANNELS = 8,
