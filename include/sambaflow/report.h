@@ -38,6 +38,19 @@ SAMBA_API samba_status samba_session_stage_roof(const samba_session *session, co
 /* The page as text, which samba_text_free frees. `machine` NULL: without roofs. `pef`: the file's name, to be shown, or NULL. */
 SAMBA_API samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page);
 
+/* What a profile (profile.h) measured, as text that samba_text_free frees. STATE: profiling was never on; MEMORY.
+ *
+ * Tables: of each section, and with SAMBA_PROFILE_STAGES of each stage, that ran: runs, milliseconds in all, on the mean, of the fastest and of the slowest,
+ * share of the table's whole, GFLOP/s, GB/s and, where `machine` is given, the share of its roof. A stage's operators run fused: its time is of all of them
+ * together. */
+SAMBA_API samba_status samba_session_tables(const samba_session *session, const samba_machine *machine, char **tables);
+/* Trace Event JSON, which Perfetto and chrome://tracing open and `sambaflow report --profile` reads: the single times that were kept, of sections (category
+ * "section") and stages ("operator") on one line of time, by the names that the tables have. "args" of each has its numbers, FLOPs and bytes, and of a stage how
+ * many operators share its time. `pef` NULL: it goes by the model's name. */
+SAMBA_API samba_status samba_session_trace(const samba_session *session, const char *pef, char **trace);
+/* Writes the page to a path that ends in .html, the trace where it ends in .json, and the tables to any other; whole or not at all. FILE, and as above. */
+SAMBA_API samba_status samba_session_report_write(samba_session *session, const samba_machine *machine, const char *pef, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

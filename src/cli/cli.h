@@ -5,6 +5,7 @@
 #define SAMBA_CLI_H
 
 #include "app/app.h"
+#include <sambaflow/profile.h>
 
 typedef enum samba_cli_command {
     SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8, SAMBA_CLI_REPORT = 16
@@ -27,13 +28,19 @@ typedef struct samba_cli_arguments {
     int64_t num_iterations; /* 0: not given */
     uint64_t seed;
     int threads;
-    const char *isa, *load, *save, *graph_name, *profile;
+    const char *isa, *load, *save, *graph_name;
+    const char *profile; /* of report: the file of times; of run: the word, which `times` is */
+    samba_profile times;
+    const char *trace; /* of run: the file for single times */
     const char *page; /* of report: the file to write; NULL: not given */
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
 samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments);
 samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments); /* cli/inspect.c */
+/* cli/profile.c: around the runs. What was measured is `profile` with --json, else `tables` (samba_text_free); both are NULL without --profile. */
+samba_status samba_cli_profile_begin(samba_session *session, const samba_cli_arguments *arguments);
+samba_status samba_cli_profile_end(samba_context *context, samba_session *session, const samba_cli_arguments *arguments, json_t **profile, char **tables);
 samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments);     /* cli/run.c */
 samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments);  /* cli/report.c */
 

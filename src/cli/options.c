@@ -8,7 +8,7 @@
 
 enum {
     KEY_GRAPH = 256, KEY_OPERATORS, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
-    KEY_JSON, KEY_GRAPH_NAME, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_PROFILE, KEY_VERSION
+    KEY_JSON, KEY_GRAPH_NAME, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_PROFILE, KEY_TRACE, KEY_VERSION
 };
 enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, PAGE = SAMBA_CLI_REPORT, ALL = I | R | P | S | PAGE };
 
@@ -17,7 +17,7 @@ static const struct argp_option options[] = {
     {"graph", KEY_GRAPH, 0, 0, "Print the text of the traced graph instead", 1},
     {"operators", KEY_OPERATORS, 0, 0, "List every operator instead, with the module and the line of the model that it comes from", 1},
     {"verbose", 'v', 0, 0, "List every stage, tensor and hyperparameter", 1},
-    {0, 0, 0, 0, "run:", 2},
+    {0, 0, 0, 0, "run, and report where it says so:", 2},
     {"input", 'i', "NAME=FILE", 0, "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", 2},
     {"output", 'o', "NAME=FILE", 0, "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report: -o FILE is the page to write (PEF.html)", 2},
     {"graph-name", KEY_GRAPH_NAME, "NAME", 0, "Run this one of several graphs", 2},
@@ -27,11 +27,13 @@ static const struct argp_option options[] = {
     {"eval", KEY_EVAL, 0, 0, "Dropout off", 2},
     {"load", KEY_LOAD, "FILE", 0, "Start from the weights in this safetensors file", 2},
     {"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file", 2},
+    {"profile", KEY_PROFILE, "WORD", 0, "Measure the runs: summary, times of sections; detailed, of their stages too, whose operators run fused and have one time together. "
+     "report: the .json with the times to show, which --trace or a profile of Python wrote (none: what the machine allows at best)", 2},
+    {"trace", KEY_TRACE, "FILE", 0, "Write what --profile measured: single times where FILE ends in .json (Trace Event, for Perfetto), the page of report where it ends in .html, else "
+     "the tables", 2},
     {0, 0, 0, 0, "measure-performance, measure-sections:", 3},
     {"inference", KEY_INFERENCE, 0, 0, "Measure FWD alone", 3},
     {"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Move no tensors between host and device (measure-performance)", 3},
-    {0, 0, 0, 0, "report:", 4},
-    {"profile", KEY_PROFILE, "FILE", 0, "Times to show: the .json timeline that a profile of the runtime wrote (none: what the machine allows at best)", 4},
     {0, 0, 0, 0, "run, report and measuring:", 5},
     {"num-iterations", KEY_ITERATIONS, "N", 0, "Times to run (1; to measure 100)", 5},
     {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 5},
@@ -48,7 +50,7 @@ static const struct {
 } takers[] = {
     {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R | PAGE}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
     {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S | PAGE},
-    {KEY_ISA, R | P | S | PAGE}, {KEY_PROFILE, PAGE}, {KEY_JSON, I | R | P | S}, {KEY_VERSION, ALL},
+    {KEY_ISA, R | P | S | PAGE}, {KEY_PROFILE, R | PAGE}, {KEY_TRACE, R}, {KEY_JSON, I | R | P | S}, {KEY_VERSION, ALL},
 };
 static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report"};
 #define COMMANDS "inspect, run, measure-performance, measure-sections or report"
@@ -130,9 +132,21 @@ static void settle_outputs(const parse *p, struct argp_state *state)
         a->outputs[i] = pair_of(state, "--output", p->outputs[i], i);
 }
 
+/* --profile is a word to run, and a file to report. */
+static void settle_profile(samba_cli_arguments *a, struct argp_state *state)
+{
+    if (a->command == SAMBA_CLI_RUN && a->profile) {
+        a->times = strcmp(a->profile, "summary") == 0 ? SAMBA_PROFILE_SECTIONS : strcmp(a->profile, "detailed") == 0 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_OFF;
+        if (a->times == SAMBA_PROFILE_OFF)
+            argp_error(state, "--profile %s: expected summary or detailed", a->profile);
+    }
+    if (a->trace && !a->profile)
+        argp_error(state, "--trace %s: measured by what? Add --profile summary or --profile detailed", a->trace);
+}
+
 static void settle(const parse *p, struct argp_state *state)
 {
-    const samba_cli_arguments *a = p->arguments;
+    samba_cli_arguments *a = p->arguments;
     if (!a->command)
         argp_error(state, "give a command: " COMMANDS);
     const char *command = command_names[__builtin_ctz(a->command)];
@@ -144,6 +158,7 @@ static void settle(const parse *p, struct argp_state *state)
     if (a->type_count && a->id_count)
         argp_error(state, "--section-types and --section-ids contradict each other: give one of them");
     settle_outputs(p, state);
+    settle_profile(a, state);
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -163,6 +178,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         p->outputs[p->output_count++] = text;
         break;
     case KEY_PROFILE: a->profile = text; break;
+    case KEY_TRACE: a->trace = text; break;
     case KEY_HYPERPARAMETER: {
         samba_cli_pair pair = pair_of(state, "--hyperparameter", text, a->hyperparameter_count);
         double value = samba_word_real(state, "--hyperparameter", pair.value, -1e300, 1e300);

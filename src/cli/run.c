@@ -18,7 +18,8 @@ typedef struct runner {
     samba_tensor **inputs, **outputs;
     int input_count, output_count;
     double seconds;
-    json_t *warnings;
+    json_t *warnings, *profile; /* profile and tables: what --profile measured */
+    char *tables;
 } runner;
 
 /* "image, label" */
@@ -178,7 +179,7 @@ static summary sum_up(const samba_tensor *tensor)
     return s;
 }
 
-static samba_status report_json(const runner *r)
+static samba_status report_json(runner *r)
 {
     json_t *list = json_array();
     for (int i = 0; i < r->output_count; i++) {
@@ -189,12 +190,12 @@ static samba_status report_json(const runner *r)
                                               samba_json_shape(samba_tensor_rank(tensor), samba_tensor_shape(tensor)), "min",
                                               samba_json_number(s.low), "mean", samba_json_number(s.mean), "max", samba_json_number(s.high)));
     }
-    return samba_json_print(r->context,
-                            json_pack("{s:s, s:s, s:s, s:i, s:I, s:o, s:o, s:O}", "command", "run", "pef", r->arguments->pef, "isa",
-                                      samba_session_isa(r->session), "threads", samba_session_threads(r->session), "iterations",
-                                      (json_int_t)runs_of(r->arguments), "seconds", samba_json_number(r->seconds), "outputs", list, "warnings",
-                                      r->warnings),
-                            stdout);
+    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:o, s:o, s:O}", "command", "run", "pef", r->arguments->pef, "isa", samba_session_isa(r->session),
+                               "threads", samba_session_threads(r->session), "iterations", (json_int_t)runs_of(r->arguments), "seconds",
+                               samba_json_number(r->seconds), "outputs", list, "warnings", r->warnings);
+    if (object && r->profile)
+        json_object_set(object, "profile", r->profile);
+    return samba_json_print(r->context, object, stdout);
 }
 
 static samba_status report(const runner *r)
@@ -214,6 +215,8 @@ static samba_status report(const runner *r)
     char time[SAMBA_CELL];
     printf("\n%lld runs, %s each (%d threads, %s)\n", (long long)runs, samba_text_ms(time, 1e3 * r->seconds / (double)runs),
            samba_session_threads(r->session), samba_session_isa(r->session));
+    if (r->tables)
+        printf("\n%s", r->tables);
     return SAMBA_OK;
 }
 
@@ -226,7 +229,9 @@ static samba_status work(runner *r)
     SAMBA_TRY(samba_session_new(r->context, r->arguments->pef, &options, &r->session));
     if (r->arguments->load)
         SAMBA_TRY(samba_session_load(r->session, r->arguments->load));
+    SAMBA_TRY(samba_cli_profile_begin(r->session, r->arguments));
     SAMBA_TRY(run_all(r));
+    SAMBA_TRY(samba_cli_profile_end(r->context, r->session, r->arguments, &r->profile, &r->tables));
     SAMBA_TRY(write_outputs(r));
     return r->arguments->json ? report_json(r) : report(r);
 }
@@ -243,5 +248,7 @@ samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *ar
     samba_plan_free(&r.plan);
     samba_arena_free(&r.arena);
     json_decref(r.warnings);
+    json_decref(r.profile);
+    samba_strfree(context, r.tables);
     return status;
 }

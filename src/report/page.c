@@ -21,7 +21,7 @@ static int utf8_length(const unsigned char *text)
     return length;
 }
 
-static void add_string(samba_text *out, const char *text)
+void samba_report_string(samba_text *out, const char *text)
 {
     samba_text_add(out, "\"");
     const unsigned char *at = (const unsigned char *)(text ? text : "");
@@ -72,7 +72,7 @@ static void add_times(samba_text *out, const samba_time *time, const samba_roof 
 static void add_machine(samba_text *out, const samba_report *r)
 {
     samba_text_add(out, ", \"threads\": %d, \"isa\": ", r->threads);
-    add_string(out, r->isa);
+    samba_report_string(out, r->isa);
     if (!r->machine)
         return;
     samba_text_add(out, ", \"machine\": {\"threads\": %d", r->machine->threads);
@@ -81,7 +81,7 @@ static void add_machine(samba_text *out, const samba_report *r)
     add_named(out, "memory", r->machine->memory_bytes_per_second);
     add_named(out, "cache", r->machine->cache_bytes_per_second);
     samba_text_add(out, ", \"processor\": ");
-    add_string(out, r->machine->processor);
+    samba_report_string(out, r->machine->processor);
     samba_text_add(out, "}");
 }
 
@@ -93,7 +93,7 @@ static void add_sections(samba_text *out, const samba_report *r)
         const samba_time *time = r->sections ? &r->sections[i] : NULL;
         samba_text_add(out, "%s\n{\"id\": %d, \"type\": \"%s\", \"forward\": %d, \"fast\": %lld, \"first\": %d, \"count\": %d, \"name\": ", i ? "," : "", s->id, samba_section_type(s), s->forward_stages,
                        (long long)s->fast_memory, s->first_stage, s->stage_count);
-        add_string(out, s->name);
+        samba_report_string(out, s->name);
         add_named(out, "flops", (double)s->flops);
         add_named(out, "bytes", (double)s->bytes);
         if (s->redone_by > 0)
@@ -131,7 +131,7 @@ static void add_stages(samba_text *out, const samba_report *r)
         const samba_stage *s = &r->plan->stages[i];
         const samba_time *time = r->stages ? &r->stages[i] : NULL;
         samba_text_add(out, "%s\n{\"kind\": \"%s\"%s, \"name\": ", i ? "," : "", samba_stage_kind_names[s->kind], samba_stage_is_bf16(s) ? ", \"bf16\": true" : "");
-        add_string(out, s->name);
+        samba_report_string(out, s->name);
         add_named(out, "flops", (double)s->flops);
         add_named(out, "bytes", (double)s->bytes);
         add_words(out, r->plan, s, "operators", 0);
@@ -146,7 +146,7 @@ static void add_stages(samba_text *out, const samba_report *r)
     samba_text_add(out, "],\n\"words\": [");
     for (int32_t i = 0; i < r->plan->word_count; i++) {
         samba_text_add(out, i ? "," : "");
-        add_string(out, r->plan->words[i]);
+        samba_report_string(out, r->plan->words[i]);
     }
     samba_text_add(out, "]");
 }
@@ -185,7 +185,7 @@ static void add_graphs(samba_text *out, const samba_plan *plan)
         int64_t flops, bytes;
         samba_plan_work(plan, i, &flops, &bytes);
         samba_text_add(out, "%s\n{\"name\": ", i ? "," : "");
-        add_string(out, g->name);
+        samba_report_string(out, g->name);
         samba_text_add(out, ", \"hash\": \"%016llx\", \"precision\": \"%s\", \"mapping\": \"%s\", \"inference\": %s, \"accumulation\": %d, \"first\": %d, \"count\": %d",
                        (unsigned long long)g->hash, samba_precision_names[g->precision == 1], samba_mapping_names[g->mapping == 1], g->inference ? "true" : "false",
                        g->grad_accumulation_steps, g->first_section, g->section_count);
@@ -200,9 +200,9 @@ static void add_graphs(samba_text *out, const samba_plan *plan)
 static samba_status add_report(samba_text *out, const samba_report *r)
 {
     samba_text_add(out, "{\"name\": ");
-    add_string(out, r->plan->name);
+    samba_report_string(out, r->plan->name);
     samba_text_add(out, ", \"pef\": ");
-    add_string(out, r->pef);
+    samba_report_string(out, r->pef);
     samba_text_add(out, ", \"measured\": %s", r->sections ? "true" : "false");
     add_named(out, "left_out", (double)r->left_out);
     add_machine(out, r);
@@ -212,6 +212,17 @@ static samba_status add_report(samba_text *out, const samba_report *r)
     SAMBA_TRY(add_live(out, r));
     samba_text_add(out, "}");
     return out->status;
+}
+
+samba_status samba_report_give(samba_text *text, samba_status status, char **given)
+{
+    status = status == SAMBA_OK ? text->status : status;
+    if (status == SAMBA_OK) {
+        *given = samba_strdup(text->context, text->data); /* as long as the text: samba_text_free knows its size */
+        status = *given ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    }
+    samba_text_clear(text);
+    return status;
 }
 
 samba_status samba_report_page(samba_context *context, const samba_report *report, samba_text *page)
@@ -234,11 +245,5 @@ samba_status samba_session_page(samba_session *session, const samba_machine *mac
     samba_text text;
     samba_text_init(&text, session->context);
     *page = NULL;
-    samba_status status = samba_report_page(session->context, &report, &text);
-    if (status == SAMBA_OK) {
-        *page = samba_strdup(session->context, text.data); /* as long as the text: samba_text_free knows its size */
-        status = *page ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-    }
-    samba_text_clear(&text);
-    return status;
+    return samba_report_give(&text, samba_report_page(session->context, &report, &text), page);
 }

@@ -57,30 +57,28 @@ static peak_loop *widest(int *bytes)
     return *bytes = 16, loop_generic;
 }
 
-static double time_loop(peak_loop *loop, int threads, int64_t rounds)
-{
-    volatile float unknown = 2;
-    float sum = 0, from = unknown;
-    double start = samba_seconds();
-#pragma omp parallel num_threads(threads) reduction(+ : sum)
-    sum += loop(rounds, from);
-    double seconds = samba_seconds() - start;
-    return sum < -1 ? 0 : seconds; /* the sum is positive: this only keeps the loop from being dropped */
-}
-
+/* Each thread takes its own time, of many short pieces of some milliseconds at most: where others are at work too, some pieces run undisturbed, and
+ * the best of each thread is what it can do. All threads are at it, as the clock depends on how many are. */
 static double measure(peak_loop *loop, int lanes, int threads)
 {
-    enum { SUMS = 12, REPEATS = 8 };
-    int64_t rounds = 1 << 18;
-    while (time_loop(loop, threads, rounds) < 0.02 && rounds < (int64_t)1 << 34)
-        rounds *= 2;
-    double best = 0, flops = 2.0 * SUMS * lanes * (double)rounds * threads;
-    for (int i = 0; i < REPEATS; i++) {
-        double seconds = time_loop(loop, threads, rounds);
-        if (seconds > 0 && flops / seconds > best)
-            best = flops / seconds;
+    enum { SUMS = 12, LEAST_PIECES = 8, ROUNDS = 1 << 18 };
+    const double enough = 0.16; /* seconds */
+    volatile float unknown = 2;
+    float sum = 0, from = unknown;
+    double rate = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum, rate)
+    {
+        double begin = samba_seconds(), best = 0;
+        for (int i = 0; i < LEAST_PIECES || samba_seconds() - begin < enough; i++) {
+            double start = samba_seconds();
+            sum += loop(ROUNDS, from);
+            double seconds = samba_seconds() - start;
+            if (seconds > 0 && (best == 0 || seconds < best))
+                best = seconds;
+        }
+        rate += best > 0 ? 2.0 * SUMS * lanes * ROUNDS / best : 0;
     }
-    return best;
+    return sum < -1 ? 0 : rate; /* the sum is positive: this only keeps the loop from being dropped */
 }
 
 double samba_measure_fma_peak(int threads)

@@ -2,7 +2,7 @@
  *
  * The page of a plan: page.html is all that people see, with a place for one JSON object of numbers and names, which page.c writes; the page's own
  * script draws it. Names are text there and never markup, whatever a file calls its tensors. live.c finds memory over time, machine.c and
- * peak.c what the machine can do at most, trace.c reads times back from a Trace Event file. */
+ * peak.c what the machine can do at most, times.c writes what a profile measured as tables and as a Trace Event file, trace.c reads that back. */
 #ifndef SAMBA_REPORT_INTERNAL_H
 #define SAMBA_REPORT_INTERNAL_H
 
@@ -23,6 +23,10 @@ typedef struct samba_report {
 
 /* page.c */
 samba_status samba_report_page(samba_context *context, const samba_report *report, samba_text *page);
+/* A JSON string: of any bytes, which cannot end a script element either. */
+void samba_report_string(samba_text *out, const char *text);
+/* Gives the caller of a public function the text, which samba_text_free frees, where `status` and the text's are SAMBA_OK; clears it in any case. */
+samba_status samba_report_give(samba_text *text, samba_status status, char **given);
 /* Seconds of a run on the mean; 0 where none was measured. */
 double samba_time_mean(const samba_time *time);
 /* Do the stage's products count as bfloat16? */

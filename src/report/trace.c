@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times out of a Trace Event file, as Python's end_runtime_profile writes it: each event says its section and stage in its "args", and "otherData"
+ * Times out of a Trace Event file, as times.c writes it: each event says its section and stage in its "args", and "otherData"
  * which graph was measured and how many sections and stages it has. Nothing else of the file is believed or needed. */
 #include "report/report.h"
 
@@ -30,7 +30,7 @@ static samba_status check_other(samba_context *context, const char *path, const 
     const char *graph = json_string_value(json_object_get(other, "graph"));
     int64_t sections = integer_of(other, "sections", -1), stages = integer_of(other, "stages", -1);
     if (!graph || sections < 0 || stages < 0)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s' does not say which graph was measured: give the .json that end_runtime_profile wrote", path);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s' does not say which graph was measured: give the .json that sambaflow run --trace or end_runtime_profile wrote", path);
     if (strcmp(graph, plan->graphs[0].name) != 0 || sections != plan->section_count || stages != plan->stage_count)
         return samba_fail(context, SAMBA_ERROR_STATE, "'%s' is of graph '%.128s' with %lld sections and %lld stages, and the PEF has '%.128s' with %d and %d", path,
                           graph, (long long)sections, (long long)stages, plan->graphs[0].name, plan->section_count, plan->stage_count);

@@ -86,6 +86,14 @@ does "hyperparameters" "loss" "$sambaflow" run "$pef" --hyperparameter lr=0.5
 does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-iterations 5
 does "report" "page.html" "$sambaflow" report "$pef" -o page.html
 does "report beside the PEF" "$pef.html" "$sambaflow" report "$pef" --threads 1
+does "profile a run" "0 FWD       3 " "$sambaflow" run "$pef" --num-iterations 3 --profile summary
+does "profile a run in detail" "0.0 contract: lin_layer: matmul" "$sambaflow" run "$pef" --num-iterations 3 --profile detailed --trace times.json
+does "the trace makes a page" "times.html" "$sambaflow" report "$pef" -o times.html --profile times.json
+does "write the page at once" "operators (section.stage)" "$sambaflow" run "$pef" --profile detailed --trace page.html
+does "profile to JSON" '"roofline"' "$sambaflow" run "$pef" --profile detailed --json
+refuses "profile: no such word" 64 "--profile much: expected summary or detailed" "$sambaflow" run "$pef" --profile much
+refuses "profile: nothing measured" 64 "--trace t.json: measured by what" "$sambaflow" run "$pef" --trace t.json
+refuses "profile: where it cannot be written" 1 "/nowhere/t.json" "$sambaflow" run "$pef" --profile summary --trace /nowhere/t.json
 refuses "report: two pages" 64 "'--output b' is one too many" "$sambaflow" report "$pef" -o a -o b
 refuses "report: no times" 1 "nothing.json" "$sambaflow" report "$pef" -o no.html --profile nothing.json
 refuses "report: a PEF is no profile" 1 "is no JSON" "$sambaflow" report "$pef" -o no.html --profile "$pef"

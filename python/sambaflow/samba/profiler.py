@@ -26,18 +26,15 @@ def columns(rows):
     return "\n".join("  ".join([row[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(row[1:], widths[1:]))]) for row in rows) + "\n"
 
 
-def trace_events(rows, process, left_out=0, **other):
-    """(name, kind, begin, seconds) rows, or with a dict of more behind, as Trace Event JSON, which Perfetto and chrome://tracing open. `other` is what
-    the file says of the whole.
+def trace_events(rows, process, left_out=0):
+    """(name, kind, begin, seconds) rows as Trace Event JSON, which Perfetto and chrome://tracing open.
 
     >>> trace_events([("FWD", "section", 0.5, 0.25)], "device")["traceEvents"][1]["ts"]
     500000.0
     """
     events = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": process}}]
-    for name, kind, begin, seconds, *args in rows:
-        event = {"name": name, "cat": kind, "ph": "X", "ts": 1e6 * begin, "dur": 1e6 * seconds, "pid": 1, "tid": 1}
-        events.append({**event, "args": args[0]} if args else event)
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events_left_out": left_out, **other}}
+    events += [{"name": name, "cat": kind, "ph": "X", "ts": 1e6 * begin, "dur": 1e6 * seconds, "pid": 1, "tid": 1} for name, kind, begin, seconds in rows]
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events_left_out": left_out}}
 
 
 class Profiler:

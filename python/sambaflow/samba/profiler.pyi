@@ -5,9 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 def columns(rows: Sequence[Sequence[str]]) -> str: ...
-def trace_events(
-    rows: Iterable[tuple[str, str, float, float] | tuple[str, str, float, float, dict[str, Any]]], process: str, left_out: int = 0, **other: Any
-) -> dict[str, Any]: ...
+def trace_events(rows: Iterable[tuple[str, str, float, float]], process: str, left_out: int = 0) -> dict[str, Any]: ...
 
 class Profiler:
     MOST_TIMES: int
