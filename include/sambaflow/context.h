@@ -4,7 +4,8 @@
  *
  * Every fallible call returns a samba_status. When it is not SAMBA_OK the context the call worked under
  * holds one message that says what was expected, what was given and what to do. A context belongs to one
- * thread at a time; objects made under it keep a pointer to it and must be freed before it. */
+ * thread at a time; objects made under it keep a pointer to it and must be freed before it. A library has no other
+ * state: threads with a context each never meet. */
 #ifndef SAMBAFLOW_CONTEXT_H
 #define SAMBAFLOW_CONTEXT_H
 
@@ -56,7 +57,8 @@ SAMBA_API samba_status samba_context_new(const samba_allocator *allocator, samba
 /* Frees a context; NULL is allowed. Everything made under it must have been freed. */
 SAMBA_API void samba_context_free(samba_context *context);
 
-/* The message of the last call that failed under this context; "" when none did. Valid until the next failure. */
+/* The message of the last call that failed under this context; "" when none did. Valid until the next failure. A thread that
+ * was refused since another one is using the same session is told so; the other's message is left alone. */
 SAMBA_API const char *samba_error_message(const samba_context *context);
 
 /* A fixed, short English name of a status: "ok", "memory", "shape" ... */

@@ -11,7 +11,8 @@
  *     samba_function_run(function, (samba_tensor *[]){a, b}, (samba_tensor *[]){c});
  *
  * A function has inputs and outputs and remembers nothing: a parameter or buffer becomes an input. Everything is planned when it is made: a run
- * of small tensors allocates nothing. One thread uses a function at a time. */
+ * of small tensors allocates nothing. One thread uses a function at a time; another one that comes
+ * meanwhile is told so (STATE). */
 #ifndef SAMBAFLOW_FUNCTION_H
 #define SAMBAFLOW_FUNCTION_H
 

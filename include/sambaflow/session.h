@@ -2,7 +2,12 @@
  *
  * Running: a session holds one PEF on a device, its weights and state, and runs its sections. A PEF has one graph or several
  * (multigraph.h), whose runs take turns: each gives what they share, the device's tensors, to the next, but not its activations.
- * Everything is planned at load: run allocates nothing. One thread uses a session at a time.
+ * Everything is planned at load: run allocates nothing.
+ *
+ * One thread uses a session at a time, and the same goes for its context: a program that runs several at once makes each under a context of its own. Threads may
+ * take turns. A call that finds another thread in one of the session's calls does nothing and says so (STATE; samba_error_message tells that thread alone):
+ * so do all that change the session or read what others change. What tells of the PEF (tensor_info, section_info and the like) may be asked at any
+ * time; warnings, stats, times and freeing belong to the thread whose turn it is.
  *
  * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
  * gradient "<name>.grad", optimizer state "<name>.momentum_buffer", "<name>.exp_avg", "<name>.exp_avg_sq",
@@ -136,7 +141,7 @@ typedef struct samba_run_stats {
 SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);
 SAMBA_API void samba_session_reset_stats(samba_session *session);
 /* Dropout seeds are drawn from `seed` from here on as by a new session, also where the caller had given some. */
-SAMBA_API void samba_session_reset_random(samba_session *session, uint64_t seed);
+SAMBA_API samba_status samba_session_reset_random(samba_session *session, uint64_t seed);
 typedef struct samba_graph_info { /* strings live as long as the session */
     const char *name;
     const char *text; /* of what was traced (docs/graph.md) */

@@ -411,7 +411,7 @@ class Session:
     def reset_random(self, seed):
         """Dropout seeds are drawn from `seed` as by a new session (samba_session_reset_random)."""
         with self._mine():
-            lib.samba_session_reset_random(self.c, seed % 2**64)
+            self.context.check(lib.samba_session_reset_random(self.c, seed % 2**64))
 
     def __reduce_ex__(self, protocol):
         raise TypeError("a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one")

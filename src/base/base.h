@@ -26,6 +26,9 @@
 /* Records the message and returns `status`; never allocates. Longer messages are cut at 1023 bytes. */
 samba_status samba_fail(samba_context *context, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a call that must not touch the context, since another thread is using it: the message is this thread's alone, until its next failure. */
+samba_status samba_fail_aside(const samba_context *context, samba_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- memory (base/context.c) ---- */
 /* Uninitialised / zeroed blocks, 64-byte aligned. NULL after recording SAMBA_ERROR_MEMORY. Size 0 gives a block of 1. */

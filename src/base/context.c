@@ -4,7 +4,8 @@
  * so a test can refuse any single allocation and count what is still alive.
  *
  * The message lives inside the context, so reporting that there is no memory needs none. A message is first built aside: its
- * arguments may be the previous message. */
+ * arguments may be the previous message. Only what is said to a thread that used what another one is using cannot lie there: it is that
+ * thread's own, the one thing of the library that is no object's. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -16,6 +17,12 @@ struct samba_context {
     samba_allocator allocator;
     char message[MESSAGE_SIZE];
 };
+
+/* What samba_fail_aside told this thread, and of which context; NULL: nothing that counts still. */
+static _Thread_local struct {
+    const samba_context *context;
+    char message[256];
+} aside;
 
 /* The C library's memory. aligned_alloc has no resizing twin, so a resize is a new block and a copy. */
 static void *default_allocate(void *user, void *block, size_t old_size, size_t new_size)
@@ -44,6 +51,8 @@ samba_status samba_context_new(const samba_allocator *allocator, samba_context *
     *context = chosen.allocate(chosen.user, NULL, 0, sizeof(samba_context));
     if (!*context)
         return SAMBA_ERROR_MEMORY;
+    if (aside.context == *context) /* an earlier one at the same address */
+        aside.context = NULL;
     (*context)->allocator = chosen;
     (*context)->message[0] = '\0';
     return SAMBA_OK;
@@ -59,7 +68,9 @@ void samba_context_free(samba_context *context)
 
 const char *samba_error_message(const samba_context *context)
 {
-    return context ? context->message : "";
+    if (!context)
+        return "";
+    return aside.context == context ? aside.message : context->message;
 }
 
 const char *samba_status_name(samba_status status)
@@ -96,6 +107,19 @@ samba_status samba_fail(samba_context *context, samba_status status, const char 
     if (length < 0)
         message[0] = '\0';
     memcpy(context->message, message, strlen(message) + 1);
+    if (aside.context == context)
+        aside.context = NULL;
+    return status;
+}
+
+samba_status samba_fail_aside(const samba_context *context, samba_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (vsnprintf(aside.message, sizeof aside.message, format, arguments) < 0)
+        aside.message[0] = '\0';
+    va_end(arguments);
+    aside.context = context;
     return status;
 }
 

@@ -201,8 +201,9 @@ samba_status samba_function_set(samba_function *function, const samba_hyperparam
 {
     if (!hyperparameter)
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "samba_function_set was given no hyperparameter");
-    SAMBA_TRY(samba_check_hyper(function->session, hyperparameter));
-    return samba_hyper_set(function->session, hyperparameter);
+    SAMBA_TRY(samba_session_enter(function->session, "samba_function_set"));
+    samba_status status = samba_check_hyper(function->session, hyperparameter);
+    return samba_session_leave(function->session, status == SAMBA_OK ? samba_hyper_set(function->session, hyperparameter) : status);
 }
 
 /* ---- running ---- */
@@ -357,7 +358,7 @@ static samba_status run_in_place(samba_function *f, samba_tensor *const *inputs,
     return status;
 }
 
-samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs)
+static samba_status run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs)
 {
     SAMBA_TRY(check_tensors(function, inputs, outputs));
     SAMBA_TRY(samba_hyper_draw_seeds(function->session));
@@ -365,6 +366,12 @@ samba_status samba_function_run(samba_function *function, samba_tensor *const *i
     if (function->reference)
         return run_reference(function, inputs, outputs);
     return function->session->in_place ? run_in_place(function, inputs, outputs) : run_copied(function, inputs, outputs);
+}
+
+samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs)
+{
+    SAMBA_TRY(samba_session_enter(function->session, "samba_function_run"));
+    return samba_session_leave(function->session, run(function, inputs, outputs));
 }
 
 static samba_status point(samba_function *f, const char *what, samba_tensor **hosts, int32_t count, void *const *memory)
@@ -377,10 +384,16 @@ static samba_status point(samba_function *f, const char *what, samba_tensor **ho
     return SAMBA_OK;
 }
 
-samba_status samba_function_run_memory(samba_function *function, void *const *inputs, void *const *outputs)
+static samba_status run_memory(samba_function *function, void *const *inputs, void *const *outputs)
 {
     samba_tensor **behind = function->hosts + function->input_count;
     SAMBA_TRY(point(function, "input", function->hosts, function->input_count, inputs));
     SAMBA_TRY(point(function, "output", behind, function->output_count, outputs));
-    return samba_function_run(function, function->hosts, behind);
+    return run(function, function->hosts, behind);
+}
+
+samba_status samba_function_run_memory(samba_function *function, void *const *inputs, void *const *outputs)
+{
+    SAMBA_TRY(samba_session_enter(function->session, "samba_function_run_memory"));
+    return samba_session_leave(function->session, run_memory(function, inputs, outputs));
 }

@@ -236,7 +236,7 @@ samba_status samba_report_page(samba_context *context, const samba_report *repor
     return page->status;
 }
 
-samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page)
+static samba_status session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page)
 {
     samba_report report = {.plan = &session->plan, .pef = pef, .machine = machine, .threads = samba_session_threads(session),
                            .isa = samba_session_isa(session), .sections = session->profiler.sections,
@@ -244,6 +244,12 @@ samba_status samba_session_page(samba_session *session, const samba_machine *mac
     SAMBA_TRY(samba_session_memory(session, &report.memory));
     samba_text text;
     samba_text_init(&text, session->context);
-    *page = NULL;
     return samba_report_give(&text, samba_report_page(session->context, &report, &text), page);
+}
+
+samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page)
+{
+    *page = NULL;
+    SAMBA_TRY(samba_session_enter(session, "samba_session_page"));
+    return samba_session_leave(session, session_page(session, machine, pef, page));
 }

@@ -43,13 +43,13 @@ static samba_status collect(samba_session *session, bool with_state, samba_tenso
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         if (!is_saved(&session->plan.tensors[i], with_state))
             continue;
-        SAMBA_TRY(samba_session_get_by_name(session, session->plan.tensors[i].name, &list->tensors[list->count]));
+        SAMBA_TRY(samba_session_copy(session, i, &list->tensors[list->count]));
         list->count++;
     }
     return with_state ? add_progress(session, list) : SAMBA_OK;
 }
 
-samba_status samba_session_save(samba_session *session, const char *path, bool with_state)
+static samba_status save(samba_session *session, const char *path, bool with_state)
 {
     if (!path)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_save was given no path");
@@ -67,6 +67,12 @@ samba_status samba_session_save(samba_session *session, const char *path, bool w
         samba_tensor_free(list.tensors[i]);
     samba_free(session->context, list.tensors, size);
     return status;
+}
+
+samba_status samba_session_save(samba_session *session, const char *path, bool with_state)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_save"));
+    return samba_session_leave(session, save(session, path, with_state));
 }
 
 /* ---- loading ---- */
@@ -152,7 +158,7 @@ static samba_status load_list(samba_session *session, const char *path, const sa
     return status;
 }
 
-samba_status samba_session_load(samba_session *session, const char *path)
+static samba_status load(samba_session *session, const char *path)
 {
     if (!path)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_load was given no path");
@@ -161,4 +167,10 @@ samba_status samba_session_load(samba_session *session, const char *path)
     samba_status status = load_list(session, path, &list);
     samba_tensor_list_free(session->context, &list);
     return status;
+}
+
+samba_status samba_session_load(samba_session *session, const char *path)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_load"));
+    return samba_session_leave(session, load(session, path));
 }

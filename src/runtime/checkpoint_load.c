@@ -275,7 +275,7 @@ static samba_status set_progress(samba_session *session, const samba_manifest *m
     return SAMBA_OK;
 }
 
-samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoint *checkpoint)
+static samba_status load(samba_session *session, const samba_checkpoint *checkpoint)
 {
     if (!checkpoint)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_load was given no checkpoint");
@@ -294,4 +294,10 @@ samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoin
         status = set_progress(session, &checkpoint->manifest);
     samba_free(session->context, l.seen, size);
     return status;
+}
+
+samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoint *checkpoint)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_checkpoint_load"));
+    return samba_session_leave(session, load(session, checkpoint));
 }

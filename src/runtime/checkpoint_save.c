@@ -152,7 +152,7 @@ static samba_status write_shard(saver *s, samba_checkpoint_role role, const char
     samba_status status = SAMBA_OK;
     for (int32_t i = part->first; status == SAMBA_OK && count < part->count; i++)
         if (role_of(s->session, i) == (int)role) {
-            status = samba_session_get_by_name(s->session, s->session->plan.tensors[i].name, &s->batch[count]);
+            status = samba_session_copy(s->session, i, &s->batch[count]);
             count += status == SAMBA_OK;
         }
     if (status == SAMBA_OK)
@@ -280,7 +280,7 @@ samba_status samba_checkpoint_prepare(samba_context *context, const char *folder
     return status;
 }
 
-samba_status samba_checkpoint_save(samba_session *session, const samba_checkpoint_options *given)
+static samba_status save(samba_session *session, const samba_checkpoint_options *given)
 {
     samba_context *context = session->context;
     samba_checkpoint_options options = samba_checkpoint_defaults();
@@ -303,4 +303,10 @@ samba_status samba_checkpoint_save(samba_session *session, const samba_checkpoin
     samba_text_clear(&s.folder);
     samba_arena_free(&s.arena);
     return status;
+}
+
+samba_status samba_checkpoint_save(samba_session *session, const samba_checkpoint_options *options)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_checkpoint_save"));
+    return samba_session_leave(session, save(session, options));
 }

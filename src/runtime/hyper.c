@@ -114,7 +114,7 @@ samba_status samba_hyper_restore(samba_session *session, int32_t index, double v
     return set_value(session, index, value);
 }
 
-samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values)
+static samba_status set_all(samba_session *session, int count, const samba_hyperparameter *values)
 {
     if (count < 0 || (count > 0 && !values))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d hyperparameters without values", count);
@@ -123,6 +123,12 @@ samba_status samba_session_set_hyperparameters(samba_session *session, int count
     for (int i = 0; i < count; i++)
         SAMBA_TRY(samba_hyper_set(session, &values[i]));
     return SAMBA_OK;
+}
+
+samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_set_hyperparameters"));
+    return samba_session_leave(session, set_all(session, count, values));
 }
 
 samba_status samba_hyper_draw_seeds(samba_session *session)
@@ -136,13 +142,15 @@ samba_status samba_hyper_draw_seeds(samba_session *session)
     return SAMBA_OK;
 }
 
-void samba_session_reset_random(samba_session *session, uint64_t seed)
+samba_status samba_session_reset_random(samba_session *session, uint64_t seed)
 {
+    SAMBA_TRY(samba_session_enter(session, "samba_session_reset_random"));
     session->seed = seed;
     session->forward_runs = 0;
     for (int32_t i = 0; i < session->plan.argin_count; i++)
         if (session->plan.argins[i].role == ROLE_DROPOUT_SEED)
             session->argins[i].given = false;
+    return samba_session_leave(session, SAMBA_OK);
 }
 
 samba_status samba_hyper_train(samba_session *session, bool on)

@@ -31,7 +31,7 @@ void samba_profiler_free(samba_session *session)
     *p = (samba_profiler){.with_stages = false};
 }
 
-samba_status samba_session_profile(samba_session *session, samba_profile what, int64_t most_events)
+static samba_status turn(samba_session *session, samba_profile what, int64_t most_events)
 {
     samba_profiler *p = &session->profiler;
     const samba_plan *plan = &session->plan;
@@ -58,6 +58,12 @@ samba_status samba_session_profile(samba_session *session, samba_profile what, i
     p->origin = samba_seconds();
     session->device->profiler = p;
     return SAMBA_OK;
+}
+
+samba_status samba_session_profile(samba_session *session, samba_profile what, int64_t most_events)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_profile"));
+    return samba_session_leave(session, turn(session, what, most_events));
 }
 
 /* ---- telling ---- */

@@ -222,12 +222,13 @@ samba_status samba_run(samba_session *session, const samba_run_options *given)
 {
     double start = samba_seconds();
     samba_run_options options = samba_run_defaults();
-    if (given)
-        SAMBA_TRY(samba_options_take(session->context, "samba_run", given, sizeof options, &options));
-    samba_status status = run(session, &options);
+    SAMBA_TRY(samba_session_enter(session, "samba_run"));
+    samba_status status = given ? samba_options_take(session->context, "samba_run", given, sizeof options, &options) : SAMBA_OK;
+    if (status == SAMBA_OK)
+        status = run(session, &options);
     session->stats.runs += status == SAMBA_OK;
     session->stats.total_seconds += samba_seconds() - start;
-    return status;
+    return samba_session_leave(session, status);
 }
 
 const char *samba_session_warning(samba_session *session)

@@ -10,6 +10,8 @@
 #ifndef SAMBA_RUNTIME_H
 #define SAMBA_RUNTIME_H
 
+#include <stdatomic.h>
+
 #include "pef/names.h"
 #include "pef/plan.h"
 #include "runtime/device.h"
@@ -43,6 +45,7 @@ typedef struct samba_graph_state {
 
 struct samba_session {
     samba_context *context;
+    atomic_bool busy; /* a thread is in a call that uses it */
     samba_plan plan;
     bool in_place; /* inputs and outputs are where the caller has them: function.c */
     const char *source; /* "PEF" or "function", for messages */
@@ -70,6 +73,24 @@ struct samba_session {
     samba_profiler profiler; /* the device notes in it while it has it */
     char warning[256];
 };
+
+/* ---- one thread at a time ---- */
+/* Every public call that changes the session or reads what others change begins and ends with these. STATE, and nothing was touched, where another
+ * thread is between them; threads that take turns see what the one before has done. */
+static inline samba_status samba_session_enter(samba_session *session, const char *call)
+{
+    if (!atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
+        return SAMBA_OK;
+    return samba_fail_aside(session->context, SAMBA_ERROR_STATE,
+                            "%s: another thread is using this session: give each thread a session of its own, made under a context of its own, or take turns",
+                            call);
+}
+
+static inline samba_status samba_session_leave(samba_session *session, samba_status status)
+{
+    atomic_store_explicit(&session->busy, false, memory_order_release);
+    return status;
+}
 
 /* ---- session.c ---- */
 /* A session of a checked plan, which it takes, also where it fails; `source` ("PEF", "function") is for messages and stays the caller's. Memory is
@@ -99,6 +120,8 @@ samba_status samba_check_host_source(const samba_session *session, int32_t tenso
 samba_status samba_check_host_target(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host);
 samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host);
+/* A new host tensor with a copy of a device tensor. */
+samba_status samba_session_copy(samba_session *session, int32_t tensor, samba_tensor **host);
 /* Where the tensor moves in one piece, or has no elements, describes the copy and returns true. */
 bool samba_transfer_is_copy(const samba_session *session, int32_t tensor, const samba_tensor *host, samba_device_copy *copy);
 static inline int64_t samba_session_offset(const samba_session *session, int32_t buffer)

@@ -249,7 +249,7 @@ samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_te
 }
 
 /* ---- by name ---- */
-samba_status samba_session_set(samba_session *session, const samba_tensor *host)
+static samba_status set(samba_session *session, const samba_tensor *host)
 {
     int32_t tensor;
     if (!host)
@@ -259,7 +259,13 @@ samba_status samba_session_set(samba_session *session, const samba_tensor *host)
     return samba_transfer_in(session, tensor, host);
 }
 
-samba_status samba_session_get(samba_session *session, samba_tensor *host)
+samba_status samba_session_set(samba_session *session, const samba_tensor *host)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_set"));
+    return samba_session_leave(session, set(session, host));
+}
+
+static samba_status get(samba_session *session, samba_tensor *host)
 {
     int32_t tensor;
     if (!host)
@@ -269,10 +275,15 @@ samba_status samba_session_get(samba_session *session, samba_tensor *host)
     return samba_transfer_out(session, tensor, host);
 }
 
-samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **host)
+samba_status samba_session_get(samba_session *session, samba_tensor *host)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_get"));
+    return samba_session_leave(session, get(session, host));
+}
+
+static samba_status make_input(samba_session *session, const char *name, samba_tensor **host)
 {
     int32_t tensor;
-    *host = NULL;
     if (!name)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_input was given no name");
     SAMBA_TRY(samba_session_find(session, name, SAMBA_KIND_INPUT, &tensor));
@@ -286,13 +297,15 @@ samba_status samba_session_input(samba_session *session, const char *name, samba
                                     NULL, host);
 }
 
-samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **host)
+samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **host)
 {
-    int32_t tensor;
     *host = NULL;
-    if (!name)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get_by_name was given no name");
-    SAMBA_TRY(samba_session_find(session, name, -1, &tensor));
+    SAMBA_TRY(samba_session_enter(session, "samba_session_input"));
+    return samba_session_leave(session, make_input(session, name, host));
+}
+
+samba_status samba_session_copy(samba_session *session, int32_t tensor, samba_tensor **host)
+{
     const samba_plan_tensor *facts = &session->plan.tensors[tensor];
     samba_tensor *fresh;
     SAMBA_TRY(samba_tensor_new(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, &fresh));
@@ -302,4 +315,20 @@ samba_status samba_session_get_by_name(samba_session *session, const char *name,
     else
         samba_tensor_free(fresh);
     return status;
+}
+
+static samba_status get_by_name(samba_session *session, const char *name, samba_tensor **host)
+{
+    int32_t tensor;
+    if (!name)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get_by_name was given no name");
+    SAMBA_TRY(samba_session_find(session, name, -1, &tensor));
+    return samba_session_copy(session, tensor, host);
+}
+
+samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **host)
+{
+    *host = NULL;
+    SAMBA_TRY(samba_session_enter(session, "samba_session_get_by_name"));
+    return samba_session_leave(session, get_by_name(session, name, host));
 }

@@ -228,9 +228,9 @@ static void test_reset_random(void **unused)
     const samba_hyperparameter seed = {"seed", 11};
     double seeded = loss_of(session, &seed);
     assert_true(seeded != first && loss_of(session, NULL) == seeded);
-    samba_session_reset_random(session, 3); /* what open_model opened it with */
+    need(samba_session_reset_random(session, 3)); /* what open_model opened it with */
     assert_true(loss_of(session, NULL) == first && loss_of(session, NULL) == second);
-    samba_session_reset_random(session, 4);
+    need(samba_session_reset_random(session, 4));
     assert_true(loss_of(session, NULL) != first);
     assert_string_equal(samba_session_graph_name(session), "profiled");
     samba_session_free(session);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads. Sessions, compilers and functions that each have a context of their own run beside each other and give the bits that they give alone. Of two
+ * threads in one session one is told so, in a sentence that only it reads, and nothing else happens; threads that take turns are as one thread.
+ * The thread sanitizer (meson setup -Db_sanitize=thread) watches it with one thread a session, since it does not know OpenMP's barriers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "training.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <sambaflow/checkpoint.h>
+#include <sambaflow/function.h>
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+#include <sambaflow/profile.h>
+#include <sambaflow/report.h>
+
+#if defined(__SANITIZE_THREAD__)
+enum { MOST_THREADS = 1 };
+#else
+enum { MOST_THREADS = 2 };
+#endif
+enum { ROWS = 16, IN = 24, CLASSES = 10, STEPS = 12, WORKERS = 4 };
+
+static void model(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_value h = samba_tanh(samba_layer_norm(samba_linear(samba_input(g, "x"), "first", 32), "norm"));
+    samba_value logits = samba_linear(samba_dropout(h, "drop", 0.2), "last", CLASSES);
+    samba_output(g, "logits", logits);
+    samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
+}
+
+/* What a thread has: nothing of it is another's. */
+typedef struct worker {
+    samba_context *context;
+    samba_session *session;
+    samba_tensor *x, *label, *loss;
+    const char *pef;
+    char folder[160];
+    int threads, number;
+    bool profiled;
+    samba_status status; /* the first that was not OK */
+    float losses[STEPS], weights[32 * IN];
+    char message[256];
+} worker;
+
+static void keep(worker *w, samba_status status)
+{
+    if (w->status == SAMBA_OK && status != SAMBA_OK) {
+        w->status = status;
+        snprintf(w->message, sizeof w->message, "%s", samba_error_message(w->context));
+    }
+}
+
+static void open_worker(worker *w)
+{
+    samba_session_options options = samba_session_defaults();
+    options.threads = w->threads;
+    options.seed = 7;
+    keep(w, samba_context_new(NULL, &w->context));
+    keep(w, samba_session_new(w->context, w->pef, &options, &w->session));
+    keep(w, samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
+    keep(w, samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
+    keep(w, samba_tensor_new(w->context, "loss", SAMBA_FLOAT32, 0, NULL, &w->loss));
+}
+
+static void close_worker(worker *w)
+{
+    samba_tensor_free(w->x);
+    samba_tensor_free(w->label);
+    samba_tensor_free(w->loss);
+    samba_session_free(w->session);
+    samba_context_free(w->context);
+}
+
+static samba_status step(worker *w, int number)
+{
+    samba_run_options run = samba_run_defaults();
+    samba_tensor *inputs[] = {w->x, w->label};
+    run.inputs = inputs, run.input_count = 2;
+    run.outputs = &w->loss, run.output_count = 1;
+    SAMBA_TRY(samba_fill_normal(w->x, (uint64_t)number, 0, 1));
+    SAMBA_TRY(samba_fill_integers(w->label, (uint64_t)number, 0, CLASSES));
+    return samba_run(w->session, &run);
+}
+
+/* Trains, with a checkpoint saved and loaded on the way and profiles if it has them; also compiles the model anew, and runs a function. */
+static void *train(void *argument)
+{
+    worker *w = argument;
+    open_worker(w);
+    samba_checkpoint_options saved = samba_checkpoint_defaults();
+    saved.folder = w->folder, saved.keep = 1;
+    for (int i = 0; i < STEPS && w->status == SAMBA_OK; i++) {
+        if (w->profiled)
+            keep(w, samba_session_profile(w->session, i % 2 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_SECTIONS, 64));
+        keep(w, step(w, i));
+        w->losses[i] = *(const float *)samba_tensor_data(w->loss);
+        if (i == STEPS / 2) {
+            samba_checkpoint *checkpoint;
+            saved.step = i;
+            keep(w, samba_checkpoint_save(w->session, &saved));
+            keep(w, samba_checkpoint_newest(w->context, w->folder, &checkpoint));
+            if (w->status == SAMBA_OK)
+                keep(w, samba_checkpoint_load(w->session, checkpoint));
+            samba_checkpoint_free(checkpoint);
+        }
+    }
+    samba_tensor *weights = NULL;
+    keep(w, samba_session_get_by_name(w->session, "first.weight", &weights));
+    if (weights)
+        memcpy(w->weights, samba_tensor_data(weights), sizeof w->weights);
+    samba_tensor_free(weights);
+    close_worker(w);
+    return NULL;
+}
+
+static char pef[512];
+static samba_compile_options options_of(samba_tensor *const *inputs, const samba_optimizer *optimizer)
+{
+    samba_compile_options o = compile_of("threads", model, NULL, 2, inputs);
+    o.optimizers = optimizer, o.optimizer_count = 1;
+    return o;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), tensor("label", SAMBA_INT64, 1, SHAPE(ROWS))};
+    samba_optimizer adamw = samba_adamw(0.01);
+    samba_compile_options o = options_of(inputs, &adamw);
+    need(samba_compile(context, &o, pef, sizeof pef));
+    samba_tensor_free(inputs[0]);
+    samba_tensor_free(inputs[1]);
+    return 0;
+}
+
+static worker worker_of(int number, int threads)
+{
+    worker w = {.pef = pef, .threads = threads, .number = number, .profiled = number % 2};
+    snprintf(w.folder, sizeof w.folder, "%s/checkpoints-%d-%d", folder, number, threads);
+    return w;
+}
+
+static void start(pthread_t *thread, void *(*body)(void *), void *argument) { assert_int_equal(pthread_create(thread, NULL, body, argument), 0); }
+static void join(pthread_t thread) { assert_int_equal(pthread_join(thread, NULL), 0); }
+
+/* ---- each with a session of its own ---- */
+static void sessions_beside_each_other(void **unused)
+{
+    (void)unused;
+    static worker alone, all[WORKERS];
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+        pthread_t started[WORKERS];
+        alone = worker_of(WORKERS, threads);
+        train(&alone);
+        assert_int_equal(alone.status, SAMBA_OK);
+        assert_true(alone.losses[STEPS - 1] < 100 && alone.losses[0] != alone.losses[1]);
+        for (int i = 0; i < WORKERS; i++) {
+            all[i] = worker_of(i, threads);
+            start(&started[i], train, &all[i]);
+        }
+        for (int i = 0; i < WORKERS; i++)
+            join(started[i]);
+        for (int i = 0; i < WORKERS; i++) {
+            if (all[i].status != SAMBA_OK)
+                fail_msg("thread %d: %s", i, all[i].message);
+            assert_memory_equal(all[i].losses, alone.losses, sizeof alone.losses);
+            assert_memory_equal(all[i].weights, alone.weights, sizeof alone.weights);
+        }
+    }
+}
+
+/* ---- compilers and functions ---- */
+typedef struct maker {
+    char path[512];
+    samba_status status;
+    int number;
+    float sum;
+} maker;
+
+static void *make(void *argument)
+{
+    maker *m = argument;
+    samba_context *own;
+    samba_tensor *inputs[2] = {NULL}, *a = NULL, *b = NULL;
+    samba_graph *graph = NULL;
+    samba_function *function = NULL;
+    char name[32];
+    samba_optimizer adamw = samba_adamw(0.01);
+    if (samba_context_new(NULL, &own) != SAMBA_OK)
+        return NULL;
+    m->status = samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &inputs[0]);
+    if (m->status == SAMBA_OK)
+        m->status = samba_tensor_empty(own, "label", SAMBA_INT64, 1, SHAPE(ROWS), &inputs[1]);
+    samba_compile_options o = options_of(inputs, &adamw);
+    snprintf(name, sizeof name, "made-%d", m->number);
+    o.pef_name = name;
+    if (m->status == SAMBA_OK)
+        m->status = samba_compile(own, &o, m->path, sizeof m->path);
+    if (m->status == SAMBA_OK)
+        m->status = samba_tensor_new(own, "a", SAMBA_FLOAT32, 1, SHAPE(1000), &a);
+    if (m->status == SAMBA_OK)
+        m->status = samba_tensor_new(own, "b", SAMBA_FLOAT32, 0, NULL, &b);
+    if (m->status == SAMBA_OK)
+        m->status = samba_graph_new(own, "sum", &graph);
+    if (m->status == SAMBA_OK)
+        m->status = samba_graph_add_input(graph, a);
+    if (m->status == SAMBA_OK) {
+        samba_output(graph, "b", samba_sum(samba_exp(samba_input(graph, "a")), 0, NULL, false));
+        m->status = samba_function_new(own, graph, NULL, &function);
+    }
+    for (int i = 0; i < 50 && m->status == SAMBA_OK; i++)
+        m->status = samba_function_run(function, &a, &b);
+    m->sum = m->status == SAMBA_OK ? *(const float *)samba_tensor_data(b) : 0;
+    samba_function_free(function);
+    samba_graph_free(graph);
+    samba_tensor *const all[] = {inputs[0], inputs[1], a, b};
+    for (int i = 0; i < 4; i++)
+        samba_tensor_free(all[i]);
+    samba_context_free(own);
+    return NULL;
+}
+
+static void compilers_and_functions(void **unused)
+{
+    (void)unused;
+    maker all[WORKERS] = {{.number = 0}};
+    pthread_t started[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        all[i].number = i;
+        start(&started[i], make, &all[i]);
+    }
+    for (int i = 0; i < WORKERS; i++)
+        join(started[i]);
+    for (int i = 0; i < WORKERS; i++) {
+        char command[4096];
+        assert_int_equal(all[i].status, SAMBA_OK);
+        assert_true(all[i].sum == 1000);
+        snprintf(command, sizeof command, "cmp -s %s %s", pef, all[i].path);
+        assert_int_equal(system(command), 0); /* the bytes that one thread made alone */
+    }
+}
+
+/* ---- two in one session: the first is held inside a call by its allocator ---- */
+typedef struct gate {
+    sem_t inside, go_on;
+    bool closed;
+} gate;
+
+static void *allocate_behind_a_gate(void *user, void *block, size_t old_size, size_t new_size)
+{
+    gate *g = user;
+    if (g->closed && new_size > 0) {
+        g->closed = false;
+        sem_post(&g->inside);
+        sem_wait(&g->go_on);
+    }
+    void *fresh = new_size > 0 ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
+    if (fresh && block)
+        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
+    if (new_size == 0 || fresh)
+        free(block);
+    return fresh;
+}
+
+typedef struct holder {
+    samba_session *session;
+    samba_tensor *found;
+    samba_status status;
+} holder;
+
+static void *hold(void *argument)
+{
+    holder *h = argument;
+    h->status = samba_session_get_by_name(h->session, "first.weight", &h->found);
+    return NULL;
+}
+
+#define told(call, name) told_at((call), (name), __LINE__)
+static samba_context *of_both;
+static void told_at(samba_status status, const char *name, int line)
+{
+    char sentence[256];
+    snprintf(sentence, sizeof sentence,
+             "%s: another thread is using this session: give each thread a session of its own, made under a context of its own, or take turns", name);
+    if (status != SAMBA_ERROR_STATE || strcmp(samba_error_message(of_both), sentence) != 0)
+        fail_msg("line %d: %s: %s", line, samba_status_name(status), samba_error_message(of_both));
+}
+
+static void the_second_is_told(void **unused)
+{
+    (void)unused;
+    gate g = {.closed = false};
+    assert_int_equal(sem_init(&g.inside, 0, 0) | sem_init(&g.go_on, 0, 0), 0);
+    const samba_allocator allocator = {allocate_behind_a_gate, &g};
+    samba_session_options options = samba_session_defaults();
+    options.threads = 1;
+    samba_session *session;
+    assert_int_equal(samba_context_new(&allocator, &of_both), SAMBA_OK);
+    assert_int_equal(samba_session_new(of_both, pef, &options, &session), SAMBA_OK);
+    assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT); /* a message that must stay for the first thread */
+    samba_tensor *mine = tensor("first.weight", SAMBA_FLOAT32, 2, SHAPE(32, IN)), *made = NULL;
+    const samba_hyperparameter lr = {"lr", 0.5};
+    samba_checkpoint_options saved = samba_checkpoint_defaults();
+    char file[160], *page;
+    snprintf(file, sizeof file, "%s/never.safetensors", folder);
+    saved.folder = file;
+    holder first = {.session = session};
+    pthread_t thread;
+    g.closed = true;
+    start(&thread, hold, &first);
+    sem_wait(&g.inside);
+    told(samba_run(session, NULL), "samba_run");
+    told(samba_session_set(session, mine), "samba_session_set");
+    told(samba_session_get(session, mine), "samba_session_get");
+    told(samba_session_get_by_name(session, "first.weight", &made), "samba_session_get_by_name");
+    told(samba_session_input(session, "x", &made), "samba_session_input");
+    told(samba_session_save(session, file, true), "samba_session_save");
+    told(samba_session_load(session, file), "samba_session_load");
+    told(samba_session_set_hyperparameters(session, 1, &lr), "samba_session_set_hyperparameters");
+    told(samba_session_reset_random(session, 3), "samba_session_reset_random");
+    told(samba_session_profile(session, SAMBA_PROFILE_STAGES, 10), "samba_session_profile");
+    told(samba_checkpoint_save(session, &saved), "samba_checkpoint_save");
+    told(samba_checkpoint_load(session, NULL), "samba_checkpoint_load");
+    told(samba_session_page(session, NULL, "", &page), "samba_session_page");
+    assert_null(made);
+    assert_null(page);
+    assert_int_equal(access(file, F_OK), -1);
+    sem_post(&g.go_on);
+    join(thread);
+    assert_int_equal(first.status, SAMBA_OK);
+    assert_non_null(first.found);
+    assert_true(samba_session_hyperparameter_count(session) > 0 && get_hyper(session, "lr") != 0.5); /* nothing of it was done */
+    assert_int_equal(samba_run(session, NULL), SAMBA_OK); /* and now it is */
+    assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT);
+    assert_string_equal(samba_error_message(of_both), "samba_session_set was given no tensor"); /* a later failure is what is told */
+    samba_tensor_free(first.found);
+    samba_tensor_free(mine);
+    samba_session_free(session);
+    samba_context_free(of_both);
+    sem_destroy(&g.inside);
+    sem_destroy(&g.go_on);
+}
+
+/* ---- two at once, as it comes; then in turns ---- */
+enum { TRIES = 3000 };
+typedef struct racer {
+    worker *shared;
+    pthread_mutex_t *turn; /* NULL: none is taken */
+    int64_t fine, refused, other;
+} racer;
+
+static void *race(void *argument)
+{
+    racer *r = argument;
+    for (int i = 0; i < TRIES; i++) {
+        if (r->turn)
+            pthread_mutex_lock(r->turn);
+        samba_status status = samba_run(r->shared->session, NULL);
+        if (r->turn)
+            pthread_mutex_unlock(r->turn);
+        r->fine += status == SAMBA_OK;
+        r->refused += status == SAMBA_ERROR_STATE;
+        r->other += status != SAMBA_OK && (status != SAMBA_ERROR_STATE || !strstr(samba_error_message(r->shared->context), "samba_run: another thread"));
+    }
+    return NULL;
+}
+
+static void runs_at_once(void **unused)
+{
+    (void)unused;
+    for (int turns = 0; turns < 2; turns++) {
+        static worker shared, alone;
+        pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+        shared = worker_of(20, 1), alone = worker_of(21, 1);
+        open_worker(&shared);
+        open_worker(&alone);
+        racer both[2] = {{.shared = &shared, .turn = turns ? &turn : NULL}, {.shared = &shared, .turn = turns ? &turn : NULL}};
+        pthread_t started[2];
+        for (int i = 0; i < 2; i++)
+            start(&started[i], race, &both[i]);
+        for (int i = 0; i < 2; i++)
+            join(started[i]);
+        int64_t fine = both[0].fine + both[1].fine, refused = both[0].refused + both[1].refused;
+        assert_int_equal(both[0].other + both[1].other, 0);
+        assert_int_equal(fine + refused, 2 * TRIES);
+        assert_true(turns ? refused == 0 : fine > 0);
+        for (int64_t i = 0; i < fine; i++)
+            assert_int_equal(samba_run(alone.session, NULL), SAMBA_OK);
+        samba_tensor *a, *b;
+        assert_int_equal(samba_session_get_by_name(shared.session, "first.weight", &a), SAMBA_OK);
+        assert_int_equal(samba_session_get_by_name(alone.session, "first.weight", &b), SAMBA_OK);
+        assert_memory_equal(samba_tensor_data(a), samba_tensor_data(b), sizeof(float) * 32 * IN); /* each run was whole */
+        samba_tensor_free(a);
+        samba_tensor_free(b);
+        close_worker(&shared);
+        close_worker(&alone);
+        pthread_mutex_destroy(&turn);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_beside_each_other), cmocka_unit_test(compilers_and_functions), cmocka_unit_test(the_second_is_told),
+                                       cmocka_unit_test(runs_at_once)};
+    if (!training_begin())
+        return 1;
+    return training_end(cmocka_run_group_tests(tests, setup, NULL));
+}
