@@ -29,7 +29,7 @@ typedef struct samba_roof {
     double seconds;    /* the least time that compute and memory allow */
 } samba_roof;
 /* Of work that took `seconds`: FLOPs (of bfloat16 products where `bf16`) and bytes moved. The bound is compute or memory, whichever takes longer at its
- * peak; data that came faster than memory gives it came from a cache, and then the cache stands for memory. seconds 0: only roof.seconds is given. */
+ * peak; data that came faster than memory gives it, by more than measuring errs, came from a cache, and then the cache stands for memory. seconds 0: only roof.seconds is given. */
 SAMBA_API samba_roof samba_machine_roof(const samba_machine *machine, bool bf16, double flops, double bytes, double seconds);
 /* The same of a section or stage of the session by its mean time while profiling was on. ARGUMENT: there is no such number. */
 SAMBA_API samba_status samba_session_section_roof(const samba_session *session, const samba_machine *machine, int section, samba_roof *roof);

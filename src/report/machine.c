@@ -83,6 +83,9 @@ samba_status samba_machine_measure(samba_context *context, int threads, samba_ma
 
 static double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
+/* Measuring memory errs by so much: what is faster by less may have come from there all the same. */
+#define MEASURED 1.25
+
 typedef struct need { /* least seconds: with data from memory and from caches, and the parts of them in which data is what is waited for */
     double memory, cache, waits_memory, waits_cache;
 } need;
@@ -102,7 +105,7 @@ static samba_roof roof_of(const need *sum, double seconds)
     samba_roof roof = {.bound = "", .seconds = sum->memory};
     if (seconds <= 0 || sum->memory <= 0)
         return roof;
-    bool cached = sum->memory > seconds && sum->waits_memory > 0;
+    bool cached = sum->memory > MEASURED * seconds && sum->waits_memory > 0;
     double least = cached ? sum->cache : sum->memory, waits = cached ? sum->waits_cache : sum->waits_memory;
     roof.bound = 2 * waits < least ? "compute" : cached ? "cache" : "memory";
     roof.share = least / seconds;

@@ -36,6 +36,7 @@ static void test_roofs(void **unused)
     check_roof(samba_machine_roof(&machine, true, 100e9, 1e9, 1), "compute", 0.5, 0.5);
     check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 4), "memory", 0.25, 1);
     check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.5), "cache", 0.4, 1); /* 20 GB/s come from no memory */
+    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.9), "memory", 1 / 0.9, 1); /* no faster than measuring errs */
     check_roof(samba_machine_roof(&machine, false, 15e9, 10e9, 0.5), "cache", 0.4, 1);
     check_roof(samba_machine_roof(&machine, false, 30e9, 10e9, 0.5), "compute", 0.6, 1);
     check_roof(samba_machine_roof(&machine, false, 0, 10e9, 2), "memory", 0.5, 1);
