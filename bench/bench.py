@@ -4,7 +4,7 @@
 Each case: the example compiles its PEF; all contenders start from the same weights and inputs, one process each; their first losses (for
 inference their outputs) must agree before anything is timed; then they take turns, and a contender that is not asked is stopped, so that
 threads of its pool that spin for more work take nothing from the others. Prints tables, writes BUILD_FOLDER/bench.jsonl: the machine, then
-one row a case.
+one row a case. Then come cases that are no steps (generating, loading, compiling), each a script of this folder.
 
 Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [WORD ...]
   WORD ...    only cases with one of these words in their name
@@ -30,7 +30,7 @@ from importlib import metadata
 
 import report
 import scaling
-from cases import CASES, INFERENCE, TOLERANCE
+from cases import CASES, FIGURES, INFERENCE, TOLERANCE, Figure
 from report import Absent, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -233,6 +233,18 @@ class Bench:
                 for contender in contenders.values():
                     contender.end()
 
+    def run_figure(self, case):
+        """What a script of this folder measures."""
+        try:
+            missing = [name for name in case.needs if importlib.util.find_spec(name) is None]
+            if missing:
+                raise Absent(f"Python package {', '.join(missing)} is not installed")
+            return report.figure_row(case, json.loads(run([sys.executable, f"{HERE}/{case.script}", self.build, *case.arguments, "--json"])))
+        except Absent as reason:
+            return report.absent_row(case, str(reason))
+        except Failed as failure:
+            return report.absent_row(case, f"FAILED: {failure}")
+
 
 def read_text(path, default=""):
     try:
@@ -268,14 +280,18 @@ def measure(bench, cases, path):
     with open(path, "w") as out:
         out.write(json.dumps(machine) + "\n")
         for case in cases:
-            row = bench.run_case(case)
+            row = bench.run_figure(case) if isinstance(case, Figure) else bench.run_case(case)
             rows.append(row)
             out.write(json.dumps(row) + "\n")
             out.flush()
-            if group != report.group_of(row):
-                group = report.group_of(row)
-                print(f"\n{report.TITLES[group]}: times in ms, memory in MiB\n{report.line(group, report.header(group))}")
-            print(report.line(group, report.cells(row)), flush=True)
+            if row["kind"] == report.FIGURE:
+                lines = [report.figure_line(cells) for cells in report.figure_cells(row)]
+            else:
+                lines = [report.line(report.group_of(row), report.cells(row))]
+                if group != report.group_of(row):
+                    group = report.group_of(row)
+                    lines = ["", f"{report.TITLES[group]}: times in ms, memory in MiB", report.line(group, report.header(group)), *lines]
+            print("\n".join(lines), flush=True)
             for reason in report.absences(row):
                 print(f"    {reason}", flush=True)
     print(f"\nwrote {path}")
@@ -301,9 +317,9 @@ def main():
         apart = scaling.measure(Bench(given.build, given.quick))
         raise SystemExit(1 if given.check and apart > 0.1 else 0)
     path = f"{given.build}/bench.jsonl"
-    cases = [case for case in CASES if not (given.quick and case.long) and (not given.words or any(word in case.name for word in given.words))]
+    cases = [case for case in [*CASES, *FIGURES] if not (given.quick and case.long) and (not given.words or any(word in case.name for word in given.words))]
     if not cases:
-        raise SystemExit(f"bench: no case has any of {' '.join(given.words)} in its name; cases: {', '.join(case.name for case in CASES)}")
+        raise SystemExit(f"bench: no case has any of {' '.join(given.words)} in its name; cases: {', '.join(case.name for case in [*CASES, *FIGURES])}")
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # torch.compile really compiles, not finds
         machine, rows = read_last(path) if given.last else measure(Bench(given.build, given.quick), cases, path)

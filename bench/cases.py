@@ -114,6 +114,17 @@ class Case:
         return 2 * (forward if self.kind == INFERENCE else 3 * forward - first)
 
 
+@dataclass
+class Figure:
+    """A case that is no step: a script of this folder that prints one JSON object of figures."""
+    name: str
+    script: str
+    arguments: list = field(default_factory=list)
+    needs: list = field(default_factory=list)  # Python packages
+    targets: dict = field(default_factory=dict)  # name of a figure -> (at least, at most); None: free
+    long: bool = True
+
+
 def gpt(n_layer, n_head, n_embd, block_size, vocab_size):
     return {"n_layer": n_layer, "n_head": n_head, "n_embd": n_embd, "block_size": block_size, "vocab_size": vocab_size}
 
@@ -162,4 +173,12 @@ CASES = [
     Case("gpt d384 b8 inference", "gpt2", 8, {}, GPT384, kind=INFERENCE, long=True, targets={"ratio": 1.15, **BRISK}),
     Case("resffn h1024 b256 bf16 inference", "resffn", 256, {}, H1024, kind=INFERENCE, dtype="bfloat16", targets=BRISK),
     Case("gpt d384 b8 bf16 inference", "gpt2", 8, {}, GPT384, kind=INFERENCE, dtype="bfloat16", long=True, targets=BRISK),
+]
+
+GENERATE = {"times_pytorch": (2, None), "prefill_mfu": (0.7, None)}
+FIGURES = [
+    Figure("gpt2 124M generate", "generate.py", ["--precision", "fp32"], ["torch", "transformers"], {"of_bandwidth": (0.9, None), **GENERATE}),
+    Figure("gpt2 124M generate bf16", "generate.py", ["--precision", "bf16"], ["torch", "transformers"], {"of_bandwidth": (0.75, None), **GENERATE}),
+    Figure("gpt2 1.5B compile", "compile.py", targets={"seconds": (None, 2), "megabytes": (None, 300)}, long=False),
+    Figure("lenet b32 loader", "loader.py", [], ["torch", "sambaflow"], {"waiting": (0.95, None), "working": (0.95, None)}, long=False),
 ]

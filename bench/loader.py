@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well SambaLoader hides what feeding costs: training steps of LeNet, batch 32, on batches that are there already, and on those of a generator
-that takes 80 % of a step's time for each, in turn, best of several rounds. The generator waits, as for a disk, or works in Python, which
-holds the interpreter's lock.
+"""How well SambaLoader hides what feeding costs: training steps of LeNet, batch 32, on batches of a generator that takes 80 % of a step's time for
+each, against steps on a batch that is there already.
 
-Usage: loader.py [--threads N] [--share 0.8] [--steps 400] [--rounds 5]"""
+Usage: loader.py [BUILD_FOLDER] [--threads N] [--share 0.8] [--steps 100] [--rounds 12] [--json]
+
+The generator waits, as for a disk, or works in Python, which holds the interpreter's lock and needs a core of its own: so the device has one thread less
+than the machine has cores (--threads). With all cores a generator that works takes from the device what it needs: on two cores a step of 2 T core
+seconds and a batch of 0.8 T cannot take less than 1.4 T together, 71 %, and what the loader's own thread does for a batch, some 20 us, costs the device
+as much. "ready" is a list of batches that takes no time: what the loader costs by itself.
+
+Each block of steps with the loader stands between two without, as the machine's speed changes from second to second; its first batches, which nothing
+hides, are not timed. Figures are medians, over the rounds, of a block's speed over that of its neighbours."""
 import argparse
+import json
+import os
+import statistics
 import sys
 import tempfile
 import time
@@ -50,23 +60,27 @@ def works(seconds):
         pass
 
 
-def steps_per_second(batches, outputs):
-    start = time.perf_counter()
-    count = 0
-    for inputs in batches:
+WARM = 3  # first steps of a loop that are not timed: the first batch is made before there is a step to hide it behind
+
+
+def step_time(batches, outputs):
+    for count, inputs in enumerate(batches):
+        if count == WARM:
+            start = time.perf_counter()
         samba.session.run(inputs, outputs)
-        count += 1
-    return count / (time.perf_counter() - start)
+    return (time.perf_counter() - start) / (count + 1 - WARM)
 
 
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=0, help="of the device; 0: as many as the machine offers")
+    parser.add_argument("build", nargs="?", help="not looked at")
+    parser.add_argument("--threads", type=int, default=max(len(os.sched_getaffinity(0)) - 1, 1), help="of the device; one less than there are cores")
     parser.add_argument("--share", type=float, default=0.8, help="of a step's time that a batch takes to make")
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=100, help="of a block")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     args = parser.parse_args(argv)
-    samba.session.setup({"threads": args.threads} if args.threads else {})
+    samba.session.setup({"threads": args.threads})
     model = samba.from_torch_model_(LeNet())
     inputs = samba.randn(32, 1, 28, 28, name="image"), samba.randint(10, (32,), name="label")
     optim = samba.optim.SGD(model.parameters(), lr=0.01)
@@ -76,24 +90,32 @@ def main(argv):
     batch = torch.randn(32, 1, 28, 28), torch.randint(10, (32,))
 
     def made(seconds, make):
-        for _ in range(args.steps):
+        for _ in range(args.steps + WARM):
             make(seconds)
             yield batch
 
-    ready = [inputs] * args.steps
-    steps_per_second(ready, outputs)
-    alone = max(steps_per_second(ready, outputs) for _ in range(args.rounds))
-    found = {}
+    there = [inputs] * (args.steps + WARM)
+    step_time(there, outputs)
+    before, steps, found = step_time(there, outputs), [], {}
     for _ in range(args.rounds):
-        alone = max(alone, steps_per_second(ready, outputs))
-        for make in (waits, works):
+        for name, make in (("ready", None), ("waiting", waits), ("working", works)):
             for pinned in (False, True):
                 samba.session.enable_pinned_memory() if pinned else samba.session.disable_pinned_memory()
-                speed = steps_per_second(SambaLoader(made(args.share / alone, make), ["image", "label"]), outputs)
-                found[make.__name__, pinned] = max(found.get((make.__name__, pinned), 0), speed)
-    print(f"LeNet, batch 32: {1e3 / alone:.3f} ms a step on batches that are there; a batch takes {args.share / alone * 1e3:.3f} ms to make")
-    for (name, pinned), speed in found.items():
-        print(f"a generator that {name:5}{', pinned memory' if pinned else '':15} {1e3 / speed:.3f} ms a step, {100 * speed / alone:5.1f} % of the speed without loading")
+                batches = made(args.share * before, make) if make else [batch] * (args.steps + WARM)
+                loaded = step_time(SambaLoader(batches, ["image", "label"]), outputs)
+                after = step_time(there, outputs)
+                found.setdefault(name + "_pinned" * pinned, []).append((before + after) / 2 / loaded)
+                steps.append(after)
+                before = after
+    figures = {**{name: statistics.median(shares) for name, shares in found.items()}, "ms_a_step": 1e3 * statistics.median(steps)}
+    if args.json:
+        print(json.dumps(figures))
+        return
+    print(f"LeNet, batch 32, {args.threads} device threads: {figures['ms_a_step']:.3f} ms a step on a batch that is there; a batch takes {args.share:.0%} of it to make")
+    for name, shares in found.items():
+        shares.sort()
+        print(f"{name.replace('_', ', '):16} {statistics.median(shares):6.1%} of the speed without loading (half of the rounds {shares[len(shares) // 4]:.1%} to "
+              f"{shares[3 * len(shares) // 4]:.1%})")
 
 
 if __name__ == "__main__":

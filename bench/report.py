@@ -3,7 +3,7 @@
 target. Nothing here measures."""
 import statistics
 
-from cases import INFERENCE, NEIGHBOUR, PEERS, TRAIN
+from cases import INFERENCE, NEIGHBOUR, PEERS, TRAIN, Figure
 
 TITLES = {
     (TRAIN, "float32"): "Training steps, fp32",
@@ -11,6 +11,7 @@ TITLES = {
     (INFERENCE, "float32"): "Inference, fp32",
     (INFERENCE, "bfloat16"): "Inference, bf16 contractions",
 }
+FIGURE = "figure"  # the kind of a row of figures
 LABELS = {"eager": "PyTorch", "compile": "torch.compile", "jax": "JAX", "onnxruntime": "ONNX Runtime", "autocast": "autocast", "pure bf16": "pure bf16"}
 SHORT = {"compile": "t.c.", "jax": "JAX"}  # those that compile
 BEGIN, END = "<!-- figures: written by bench/bench.py --markdown -->", "<!-- end of figures -->"
@@ -46,7 +47,15 @@ def summary(times, first_ms, peak_bytes, base_bytes):
 
 
 def absent_row(case, reason):
-    return {"case": case.name, "kind": case.kind, "dtype": case.dtype, "absent": reason}
+    kind, dtype = (FIGURE, "") if isinstance(case, Figure) else (case.kind, case.dtype)
+    return {"case": case.name, "kind": kind, "dtype": dtype, "absent": reason}
+
+
+def figure_row(case, figures):
+    missing = [name for name in case.targets if name not in figures]
+    if missing:
+        raise Failed(f"{case.script} gives no {', '.join(missing)}")
+    return {"case": case.name, "kind": FIGURE, "dtype": "", "figures": figures, "targets": case.targets}
 
 
 def make_row(case, ours, plan, peers, peaks):
@@ -104,11 +113,26 @@ def line(group, texts):
     return f"{texts[0]:<27}" + "".join(f"{text:>{width}}" for text, width in zip(texts[1:], widths[1:]))
 
 
+def figure_cells(row):
+    """(case, figure, value, wanted) of each figure, as texts; those with a target come first."""
+    if "absent" in row:
+        return [(row["case"], "-", "-", "")]
+    targets = row["targets"]
+    names = [*targets, *(name for name in row["figures"] if name not in targets)]
+    words = {name: [f"{how} {limit:g}" for how, limit in zip(("at least", "at most"), targets.get(name, ())) if limit is not None] for name in names}
+    return [(row["case"], name.replace("_", " "), short(row["figures"][name]), " and ".join(words[name])) for name in names]
+
+
+def figure_line(cells):
+    """For a terminal."""
+    return f"{cells[0]:<27}{cells[1]:<28}{cells[2]:>12}   {cells[3]}"
+
+
 def absences(row):
     """Lines that say why a cell is "-"."""
     if "absent" in row:
         return [f"{row['case']}: not measured: {row['absent']}"]
-    return [f"{row['case']}: {LABELS[name]}: {peer['absent']}" for name, peer in row["peers"].items() if "absent" in peer]
+    return [f"{row['case']}: {LABELS[name]}: {peer['absent']}" for name, peer in row.get("peers", {}).items() if "absent" in peer]
 
 
 def wrong(rows):
@@ -133,6 +157,10 @@ def misses(cases, rows):
         if row is None:
             if case.name in measured:
                 found.append(f"{case.name}: not measured: {next(r['absent'] for r in rows if r['case'] == case.name)}")
+            continue
+        if isinstance(case, Figure):
+            for what, (low, high) in case.targets.items():
+                want(case, what, row["figures"][what], low=low, high=high)
             continue
         for what, target in case.targets.items():
             if what in ("ratio", "mfu"):
@@ -169,6 +197,12 @@ def markdown(machine, rows):
         lines += ["", f"### {title}", "", "| " + " | ".join(titles) + " |", "| --- |" + " ---: |" * (len(titles) - 1)]
         lines += ["| " + " | ".join(cells(row)) + " |" for row in group_rows]
         reasons = [reason for row in group_rows for reason in absences(row)]
+        lines += [""] * bool(reasons) + [f"- {reason}" for reason in reasons]
+    figures = [row for row in rows if row["kind"] == FIGURE]
+    if figures:
+        lines += ["", "### Beside steps", "", "| case | figure | | wanted |", "| --- | --- | ---: | --- |"]
+        lines += ["| " + " | ".join(cells) + " |" for row in figures for cells in figure_cells(row)]
+        reasons = [reason for row in figures for reason in absences(row)]
         lines += [""] * bool(reasons) + [f"- {reason}" for reason in reasons]
     return "\n".join(lines)
 

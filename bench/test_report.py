@@ -7,7 +7,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import report  # noqa: E402
 import scaling  # noqa: E402
-from cases import CASES, PEERS, Case  # noqa: E402
+from cases import CASES, FIGURES, PEERS, Case, Figure  # noqa: E402
 
 PEAKS = {"fp32_gflops": 100.0, "bf16_gflops": 200.0, "read_gbytes": 10.0}
 PLAN = {"compile_ms": 2.0, "sections": [{"type": "FWD", "flops": 300, "bytes": 1000},
@@ -53,6 +53,26 @@ class Rows(unittest.TestCase):
         self.assertTrue(any("ratio not measured" in text for text in report.misses([self.case], [row])))
 
 
+class Figures(unittest.TestCase):
+    case = Figure("loading", "loader.py", targets={"share": (0.9, None), "megabytes": (None, 300)})
+
+    def test_within(self):
+        row = report.figure_row(self.case, {"share": 0.9, "megabytes": 300, "ms": 1.25})
+        self.assertEqual(report.misses([self.case], [row]), [])
+        self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("share", "0.9000", "at least 0.9"), ("megabytes", "300.0", "at most 300"), ("ms", "1.250", "")])
+        self.assertIn("| loading | share | 0.9000 | at least 0.9 |", report.markdown(Text.machine, [row]))
+
+    def test_misses(self):
+        row = report.figure_row(self.case, {"share": 0.89, "megabytes": 301})
+        self.assertEqual([text.split(":")[1].split()[0] for text in report.misses([self.case], [row])], ["share", "megabytes"])
+
+    def test_what_is_not_there(self):
+        with self.assertRaises(report.Failed):
+            report.figure_row(self.case, {"share": 1})
+        row = report.absent_row(self.case, "FAILED: no loader")
+        self.assertTrue(report.wrong([row]) and report.misses([self.case], [row]) and report.absences(row) and report.figure_cells(row))
+
+
 class Scaling(unittest.TestCase):
     def test_a_line_is_found(self):
         a, b, apart = scaling.fit([2, 4, 24], [7, 11, 51])
@@ -91,7 +111,7 @@ class Targets(unittest.TestCase):
         self.assertEqual(len(report.misses([near], [row, other])), 1)
 
     def test_neighbours_and_names_are_cases(self):
-        names = [case.name for case in CASES]
+        names = [case.name for case in [*CASES, *FIGURES]]
         self.assertEqual(len(names), len(set(names)))
         for case in CASES:
             self.assertLessEqual(set(case.targets.get("neighbours", [])), set(names))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run of tensors that Python made once and points at other memory each time. */
+ * Runs and transfers of tensors that Python made once and points at other memory each time. */
 #include "extension.h"
 
 static samba_status point(samba_tensor *const *tensors, int count, const uintptr_t *addresses)
@@ -11,6 +11,14 @@ static samba_status point(samba_tensor *const *tensors, int count, const uintptr
             return status;
     }
     return SAMBA_OK;
+}
+
+samba_status sambaflow_set(samba_session *session, int count, samba_tensor *const *tensors, const uintptr_t *addresses)
+{
+    samba_status status = point(tensors, count, addresses);
+    for (int i = 0; i < count && status == SAMBA_OK; i++)
+        status = samba_session_set(session, tensors[i]);
+    return status;
 }
 
 samba_status sambaflow_run(samba_session *session, const samba_run_options *options, int input_count, int output_count,

@@ -11,6 +11,9 @@
 samba_status sambaflow_run(samba_session *session, const samba_run_options *options, int input_count, int output_count,
                            const uintptr_t *addresses, const char **warning);
 
+/* samba_session_set of tensors that are moved to these addresses before, as far as it goes well. */
+samba_status sambaflow_set(samba_session *session, int count, samba_tensor *const *tensors, const uintptr_t *addresses);
+
 /* DLPack (dlpack.c). PyObjects come as `void *`, which is what id() gives.
  *
  * Appends to a list a capsule over the tensor's memory, which the object `owner` keeps; false: no memory. */

@@ -545,6 +545,11 @@ class Session:
         with self._mine():
             self.context.check(lib.samba_session_set(self.c, pointer))
 
+    def _set_from(self, tensors, addresses):
+        """Host to device of samba_tensors that are moved to the addresses before."""
+        with self._mine():
+            self.context.check(lib.sambaflow_set(self.c, len(tensors), tensors, addresses))
+
     def input_memory(self, name):
         """A writable buffer that is the device's own memory of an input (samba_session_input), which a run given it does not copy. It keeps the
         session alive."""

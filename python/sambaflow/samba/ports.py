@@ -7,7 +7,7 @@ import torch
 from sambaflow import errors
 from sambaflow.runtime import Tensor
 from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor, from_output, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_output, plain_tensor, to_torch
 from sambaflow.samba.trace import dtype_name
 
 
@@ -29,6 +29,12 @@ def name_of(x, what):
     if not name:
         raise errors.NameError_(f"{what} has no name: make it with samba.from_torch_tensor(tensor, name=...)")
     return name
+
+
+def address_of(held, port):
+    """Where the values lie, as the device has them; 0 if otherwise."""
+    alike = held is not None and held.is_cpu and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous() and not held.is_neg()
+    return held.data_ptr() if alike else 0
 
 
 _empty_like = torch.empty_like
@@ -55,21 +61,24 @@ class Ports:
         self._inputs = {name: _Port(device, name) for name in device.names("input")}
         self._inputs.update((name, self._inputs[place]) for name, place in places.items() if place in self._inputs)
         self._outputs = {name: _Port(device, name) for name in device.names("output")}
-        self._own = {}  # name of an input -> SambaTensor over the device's memory
+        self._own = {}  # name of an input -> torch tensor over the device's memory
 
-    def own(self, tensor):
-        """A SambaTensor over the device's memory of the input of that name, with its values; what is no input as it is."""
-        name = tensor.sn_name
-        if name not in self._inputs:
-            return tensor
-        self._device.set(host_tensor(tensor, self._inputs[name].name))
-        if name not in self._own:
-            port = self._inputs[name]
-            if port.like.numel() == 0:
-                return tensor
-            memory = self._device.input_memory(port.name)
-            self._own[name] = torch.frombuffer(memory, dtype=port.dtype).view(port.shape)
-        return SambaTensor(self._own[name], name=name, batch_dim=tensor.batch_dim)
+    def _own_memory(self, port):
+        """A torch tensor over the device's memory of an input."""
+        if port.name not in self._own:
+            empty = port.like.numel() == 0
+            self._own[port.name] = port.like if empty else torch.frombuffer(self._device.input_memory(port.name), dtype=port.dtype).view(port.shape)
+        return self._own[port.name]
+
+    def pin(self, tensors):
+        """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input as it is."""
+        ports = [self._inputs.get(x._sn_name) for x in tensors]
+        given = [(port.c, address) for x, port in zip(tensors, ports) if port is not None and (address := address_of(x._held, port))]
+        self._device._set_from(*zip(*given)) if given else None
+        for x, port in zip(tensors, ports):
+            if port is not None and not address_of(x._held, port):
+                self._device.set(host_tensor(x, port.name))
+        return tuple([x if port is None else plain_tensor(self._own_memory(port), x._sn_name, x.batch_dim) for x, port in zip(tensors, ports)])
 
     def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients, graph_name=None):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
@@ -81,8 +90,7 @@ class Ports:
             for x in inputs:
                 port = ports.get(x._sn_name) if x.__class__ is SambaTensor else None
                 held = port and x._held
-                if held is not None and held.is_cpu and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous() \
-                        and not held.is_neg() and (address := held.data_ptr()):  # fmt: skip
+                if held is not None and (address := address_of(held, port)):
                     pointers[i] = port.c
                     addresses.append(address)
                     kept.append(held)

@@ -183,7 +183,7 @@ class SambaSession:
         """SambaTensors over the device's memory of these inputs, with their values; those that are no inputs as they are."""
         self.loaded()
         with self._profiler.event("PyRT_SET_PINNED_INPUT_TENSORS"):
-            return tuple(self._ports.own(tensor) for tensor in tensors)
+            return self._ports.pin(tensors)
 
     def _use(self, device, places=None):
         self._device, self._places = device, places or {}

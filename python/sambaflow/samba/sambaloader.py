@@ -16,7 +16,7 @@ import torch
 
 from sambaflow import errors
 from sambaflow.samba import _state, resume
-from sambaflow.samba.sambatensor import SambaTensor
+from sambaflow.samba.sambatensor import SambaTensor, plain_tensor
 
 _END = object()
 _PATIENCE = 0.005  # seconds; a program that does not run the device has its batches made all the same
@@ -153,7 +153,7 @@ class SambaLoader:
         if len(item) != len(self.names):
             raise ValueError(f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}")
         item = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in item]
-        return tuple(SambaTensor(x if isinstance(x, SambaTensor) else x.contiguous(), name=name) for x, name in zip(item, self.names))
+        return tuple([plain_tensor(x if isinstance(x, SambaTensor) else x.contiguous(), name) for x, name in zip(item, self.names)])
 
     def __iter__(self):
         iterator, first = self._began()

@@ -371,6 +371,17 @@ def from_output(held, shape, dtype, name):
     return self
 
 
+def plain_tensor(held, name, batch_dim=None):
+    """SambaTensor(held, name=name), in a third of the time for what most batches are: contiguous, real, on the CPU, without a gradient."""
+    if held.__class__ is not torch.Tensor or name.__class__ is not str or held.requires_grad or not held.is_cpu or held.layout is not torch.strided or held.is_complex() \
+            or not held.is_contiguous() or held.is_inference() or torch.is_inference_mode_enabled():  # fmt: skip
+        return SambaTensor(held, name=name, batch_dim=batch_dim)
+    self = from_output(held, held.shape, held.dtype, name)
+    if batch_dim is not None:
+        self.batch_dim = batch_dim
+    return self
+
+
 def from_value(value, shape, dtype):
     """A traced tensor: a node of a graph."""
     return make_wrapper(SambaTensor, None, shape, dtype, value=value)
