@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static bool same_program(const samba_program *a, const samba_program *b)
+bool samba_program_equal(const samba_program *a, const samba_program *b)
 {
     if (a->register_count != b->register_count || a->instruction_count != b->instruction_count || a->step_count != b->step_count ||
         a->setup != b->setup || memcmp(a->steps, b->steps, sizeof(samba_step) * (size_t)a->step_count) != 0)
@@ -72,7 +72,7 @@ static bool buffers_meet(const samba_plan *plan, const samba_operand *x, int64_t
 static int64_t distance(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
     if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->rank != 1 || b->rank != 1 || a->operand_count != b->operand_count ||
-        a->domain[0] == 0 || b->domain[0] == 0 || !same_program(&a->program, &b->program) || !elementwise(&a->program) || feeds(plan, a, b))
+        a->domain[0] == 0 || b->domain[0] == 0 || !samba_program_equal(&a->program, &b->program) || !elementwise(&a->program) || feeds(plan, a, b))
         return 0;
     int64_t result = 0;
     for (int o = 0; o < a->operand_count; o++) {

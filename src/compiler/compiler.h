@@ -186,6 +186,10 @@ samba_status samba_run_plan_passes(samba_compiler *compiler);
 
 /* link.c: adds the graph that `from` has lowered to the plan of `into`, which keeps using its memory */
 samba_status samba_link(samba_compiler *into, const samba_compiler *from);
+/* share.c: what graphs compute alike of constants is computed once; after the last link */
+samba_status samba_share_constants(samba_compiler *compiler);
+samba_status samba_find_constant_stages(samba_compiler *compiler, const bool **stages); /* memory.c: per stage, before there are offsets */
+bool samba_program_equal(const samba_program *a, const samba_program *b);              /* coalesce.c */
 /* compile.c: are the options those of a compilation? Checks the plan as the reader will and writes PEF and log */
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *options);
 samba_status samba_compile_write(samba_compiler *compiler, char *path, size_t path_size);

@@ -114,9 +114,8 @@ static int64_t share(life *lives, int64_t count, const life **placed)
     return top;
 }
 
-/* Buffers that only constant stages touch. Nothing overlaps in this pass's plan yet, so they are looked for where each has memory of
- * its own. */
-static samba_status find_constants(samba_compiler *c, bool *lasting)
+/* Nothing overlaps in this pass's plan yet, so they are looked for where each buffer has memory of its own. */
+samba_status samba_find_constant_stages(samba_compiler *c, const bool **stages)
 {
     samba_plan *plan = &c->plan;
     samba_constants constants;
@@ -126,8 +125,18 @@ static samba_status find_constants(samba_compiler *c, bool *lasting)
         end += aligned(plan->buffers[b].bytes);
     }
     SAMBA_TRY(samba_constants_find(plan, &c->arena, &constants));
+    *stages = constants.stage;
+    return SAMBA_OK;
+}
+
+/* Buffers that constant stages write. */
+static samba_status find_lasting(samba_compiler *c, bool *lasting)
+{
+    const samba_plan *plan = &c->plan;
+    const bool *constant;
+    SAMBA_TRY(samba_find_constant_stages(c, &constant));
     for (int32_t s = 0; s < plan->stage_count; s++)
-        for (int32_t o = 0; constants.stage[s] && o < plan->stages[s].operand_count; o++)
+        for (int32_t o = 0; constant[s] && o < plan->stages[s].operand_count; o++)
             if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES)
                 lasting[plan->stages[s].operands[o].buffer] = true;
     return SAMBA_OK;
@@ -143,7 +152,7 @@ samba_status samba_pass_memory(samba_compiler *c)
     bool *settled = samba_arena_alloc(&c->arena, buffers), *lasting = samba_arena_alloc(&c->arena, buffers);
     if (!lives || !shared || !placed || !tensors || !settled || !lasting)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(find_constants(c, lasting));
+    SAMBA_TRY(find_lasting(c, lasting));
     measure_lives(plan, lives);
     int64_t end = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++)

@@ -135,6 +135,7 @@ static samba_status compile(samba_multigraph *m, samba_compiler *c, char *path, 
         return SAMBA_ERROR_MEMORY;
     for (int i = 0; i < m->count; i++)
         SAMBA_TRY(samba_link(c, &m->entries[i]->compiler));
+    SAMBA_TRY(samba_share_constants(c));
     SAMBA_TRY(samba_run_plan_passes(c));
     return samba_compile_write(c, path, path_size);
 }

@@ -16,6 +16,7 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/multigraph.h>
+#include <sambaflow/profile.h>
 #include <math.h>
 
 enum { IN = 12, CLASSES = 5 };
@@ -187,6 +188,62 @@ static void weights_are_shared(void **unused)
         samba_session_free(both);
         data_free(&d);
     }
+}
+
+static int casts_of(const samba_session *session)
+{
+    int count = 0;
+    for (int i = 0; i < samba_session_stage_count(session); i++) {
+        samba_stage_info info;
+        need(samba_session_stage_info(session, i, &info));
+        count += strcmp(info.kind, "tile") == 0 && strstr(info.operators, "cast") != NULL;
+    }
+    return count;
+}
+
+/* Two graphs that answer in bfloat16 keep one copy of the weights, whichever runs first, and it follows the weights; a graph that trains has its own. */
+static void constants_are_shared(void **unused)
+{
+    (void)unused;
+    data d = data_new();
+    samba_optimizer o = samba_sgd(0.1);
+    samba_compile_options options = compile_of("answer", answering, NULL, 1, &d.question);
+    options.inference = true, options.precision = SAMBA_BF16;
+    samba_session *alone = compile_and_open(&options, 1, 7);
+    samba_multigraph *m = graphs_new();
+    need(samba_multigraph_add(m, &options, false));
+    options.name = "again";
+    need(samba_multigraph_add(m, &options, false));
+    samba_session *both = graphs_open(m, 1);
+    assert_int_equal(casts_of(alone), 3);
+    assert_int_equal(casts_of(both), 3 + 1); /* two weights, and the question in each graph */
+    samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES)), *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
+    for (int round = 0; round < 2; round++) {
+        static const char *const names[] = {"again", "answer"};
+        need(run(alone, NULL, 1, &d.question, expected));
+        for (int i = 0; i < 2; i++) {
+            need(run(both, names[i ^ round], 1, &d.question, given));
+            assert_bits_of(given, expected);
+        }
+        samba_tensor *weight = normal("hidden.weight", SAMBA_FLOAT32, 2, SHAPE(32, IN), 5);
+        need(samba_session_set(alone, weight));
+        need(samba_session_set(both, weight));
+        samba_tensor_free(weight);
+    }
+    samba_session_free(both);
+    options = compile_of("train", trained, NULL, 2, d.batch);
+    options.optimizers = &o, options.optimizer_count = 1, options.precision = SAMBA_BF16;
+    need(samba_multigraph_add(m, &options, false));
+    both = graphs_open(m, 1);
+    samba_session *train = compile_and_open(&options, 1, 7);
+    assert_int_equal(casts_of(both), 2 * casts_of(alone) + casts_of(train)); /* training writes the weights: no graph's copies are constant */
+    samba_multigraph_free(m);
+    samba_tensor_free(given);
+    samba_tensor_free(expected);
+    samba_session_free(train);
+    samba_session_free(both);
+    samba_session_free(alone);
+    data_free(&d);
 }
 
 static void buffers_are_shared(void **unused)
@@ -516,7 +573,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place), cmocka_unit_test(inputs_are_regions),   cmocka_unit_test(graphs_have_an_order),
-        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(names_mean_one_thing),
+        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(constants_are_shared), cmocka_unit_test(names_mean_one_thing),
         cmocka_unit_test(no_memory),
     };
     if (!training_begin())
