@@ -308,10 +308,18 @@ static void generate(generator *g, int64_t prompt_length, int threads, int64_t *
     samba_reading_free(reading);
 }
 
-static void print_tokens(const int64_t *tokens, int64_t count, const char *between)
+static void print(const arguments *a, gpt2_speed *speed, const int64_t *tokens)
 {
-    for (int64_t i = 0; i < count; i++)
-        printf("%s%lld", i ? between : "", (long long)tokens[i]);
+    if (a->json) {
+        printf("{");
+        gpt2_speed_print(speed, true);
+        printf(", \"tokens\": [");
+    }
+    for (int64_t i = 0; i < a->count; i++)
+        printf("%s%lld", i == 0 ? "" : a->json ? ", " : ",", (long long)tokens[i]);
+    puts(a->json ? "]}" : "\n");
+    if (!a->json)
+        gpt2_speed_print(speed, false);
 }
 
 int gpt2_generate(int argc, char **argv)
@@ -345,12 +353,7 @@ int gpt2_generate(int argc, char **argv)
     memcpy(samba_tensor_data(g.inputs[0][0]), prompt, sizeof(int64_t) * (size_t)length);
     *(int64_t *)samba_tensor_data(g.inputs[0][1]) = length - 1;
     generate(&g, length, threads, tokens, &speed);
-    printf(a.json ? "{" : "");
-    if (!a.json)
-        print_tokens(tokens, a.count, ","), puts("\n");
-    gpt2_speed_print(&speed, a.json);
-    if (a.json)
-        printf(", \"tokens\": ["), print_tokens(tokens, a.count, ", "), puts("]}");
+    print(&a, &speed, tokens);
     for (int i = 0; i < 2; i++) {
         samba_tensor *of_graph[] = {g.inputs[i][0], g.inputs[i][1], g.logits[i], g.next[i]};
         for (int k = 0; k < 4; k++)
