@@ -131,15 +131,63 @@ def test_refused(traced):
         samba.session.report()
 
 
-def test_in_a_browser(traced, tmp_path):
-    """What the page's script draws, where there is a browser."""
+def browse(page, folder, size=(1280, 800)):
+    """The document as a browser makes it of a page in a window of that size; skips where there is no browser."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not browser:
         pytest.skip("no chromium here")
-    samba.session.report().save(tmp_path / "p.html")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", f"--user-data-dir={tmp_path / 'browser'}"]
-    shown = subprocess.run([browser, *flags, "--dump-dom", (tmp_path / "p.html").as_uri()], capture_output=True, text=True, timeout=120).stdout
-    numbers = Page((tmp_path / "p.html").read_text()).numbers
+    file = folder / "shown.html"
+    file.write_text(page, encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", f"--user-data-dir={folder / 'browser'}", f"--window-size={size[0]},{size[1]}"]
+    return subprocess.run([browser, *flags, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120).stdout
+
+
+# Pairs of labels of a chart of which one covers the other, labels that leave their chart, and parts that are wider than the window.
+LOOK = """<script>
+const found = [];
+for (const svg of document.querySelectorAll("svg")) {
+  const frame = svg.getBoundingClientRect(), labels = [...svg.querySelectorAll("text")].map(x => [x.textContent, x.getBoundingClientRect()]);
+  labels.forEach(([text, a], i) => {
+    if (a.left < frame.left - 1 || a.right > frame.right + 1 || a.top < frame.top - 1 || a.bottom > frame.bottom + 1) found.push(text + " leaves its chart");
+    for (const [other, b] of labels.slice(i + 1))
+      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4) found.push(text + " and " + other);
+  });
+}
+for (const part of [document.documentElement, ...document.querySelectorAll(".facts div, #sections")])
+  if (part.scrollWidth > part.clientWidth + 1 || part.getBoundingClientRect().right > innerWidth + 1) found.push(part.tagName + part.id + " is too wide");
+const told = document.createElement("pre");
+told.id = "found";
+told.textContent = [innerWidth, document.querySelectorAll("svg text").length, ...found].join("\\n");
+document.body.prepend(told);
+</script></body>"""
+
+
+# Whether the model is large; how many times as fast as memory the cache is, None: as it was measured.
+@pytest.mark.parametrize("large, cache, width, height", [(False, None, 800, 600), (True, 1.5, 800, 600), (True, None, 1280, 800)])
+def test_labels_do_not_overlap(traced, tmp_path, monkeypatch, large, cache, width, height):
+    inputs, outputs, _ = traced
+    if large:
+        samba.session.reset()
+        model = samba.from_torch_model_(torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), 8, enable_nested_tensor=False))
+        inputs, optim = (samba.randn(2, 16, 64, name="x"),), samba.optim.AdamW(model.parameters(), lr=0.01)
+        outputs = utils.trace_graph(model, inputs, optim, pef=samba.session.compile(model, inputs, optim, output_folder=str(tmp_path), pef_name="large"))
+    monkeypatch.setenv("ENABLE_RUNTIME_PERF", "DETAILED")
+    samba.session.start_runtime_profile(timer_enabled=False)
+    samba.session.run(inputs, outputs)
+    samba.session.end_runtime_profile(tmp_path / "p.html")
+    page = (tmp_path / "p.html").read_text(encoding="utf-8").replace("</body>", LOOK)
+    if cache:
+        memory = float(re.search(r'"memory": ([\d.e+]+)', page).group(1))
+        page = re.sub(r'"cache": [\d.e+]+', f'"cache": {cache * memory}', page, count=1)
+    window, labels, *found = re.search(r'<pre id="found">([^<]*)</pre>', browse(page, tmp_path, (width, height))).group(1).split("\n")
+    assert int(window) == width and int(labels) > 20 and not found, found
+
+
+def test_in_a_browser(traced, tmp_path):
+    """What the page's script draws, where there is a browser."""
+    page = samba.session.report().html
+    shown = browse(page, tmp_path)
+    numbers = Page(page).numbers
     body = shown[: shown.index('<script id="numbers"')]
     assert body.count("<tr>") == 2 + len(numbers["sections"]) + len(numbers["stages"])
     assert body.count("<circle") == sum(s["flops"] > 0 and s["bytes"] > 0 for s in numbers["stages"])
