@@ -86,4 +86,7 @@ _BY_STATUS = {
 
 def raise_status(status, message):
     """Raises the exception of a status that is not SAMBA_OK."""
-    raise _BY_STATUS.get(status, InternalError)(message or f"status {status}")
+    kind = _BY_STATUS.get(status)
+    if kind is None:
+        raise ArgumentError(f"raise_status: there is no error of status {status!r:.100}; they are {min(_BY_STATUS)} to {max(_BY_STATUS)}")
+    raise kind(message or f"status {status}")
