@@ -4,8 +4,8 @@
  * that this machine has; that it never falls where it should rise; and that it is exact where libm's value is a float.
  *
  * Alone, the program takes every 4099th float from a random one on, random ones, and all near the places where functions change
- * their ways. `test_ulp all [--markdown] [FUNCTION...]` takes all 2^32 floats, in a process for each core, and prints the table of
- * docs/accuracy.md.
+ * their ways. `test_ulp all [--markdown] [--ISA] [FUNCTION...]` takes all 2^32 floats, in a process for each core (or OMP_NUM_THREADS),
+ * and prints the table of docs/accuracy.md.
  *
  * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact result, or the
  * other way round, and a zero of the wrong sign are infinitely wrong. A fall is one between neighbours of the same sign. */
@@ -42,6 +42,14 @@ static void ask_cpu(void)
 {
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
         is_here[isa] = samba_kernels_for((samba_isa)isa) != NULL;
+}
+
+static bool keep_isa(const char *name)
+{
+    bool found = false;
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+        found |= is_here[isa] &= strcmp(samba_isa_names[isa], name) == 0;
+    return found;
 }
 
 /* ---- functions, compiled ---- */
@@ -272,21 +280,38 @@ static int report_short(int f, const finding *found)
     return count;
 }
 
-static void print_row(const char *name, int isa, const finding *at, bool falls, bool markdown)
-{
-    char fallen[32] = "";
-    if (falls)
-        snprintf(fallen, sizeof fallen, "%llu", (unsigned long long)at->falls);
-    printf(markdown ? "| `%s` | %s | %.3f | %.8g | %.4f %% | %s |\n" : "%-15s %-8s %12.4f  %-15.8g %8.4f %% %8s\n", name, samba_isa_names[isa],
-           at->worst, (double)at->at, 100.0 * (double)at->exact / (double)at->count, fallen);
-}
-
+/* A row a function: the greatest error on each ISA; where it is greatest, the least share of right results and the falls of all of them. */
 static void print_head(bool markdown)
 {
-    if (markdown)
-        printf("| function | ISA | greatest ULP | at | correctly rounded | falls |\n| --- | --- | --- | --- | --- | --- |\n");
-    else
-        printf("%-15s %-8s %12s  %-15s %10s %8s\n", "function", "ISA", "greatest ULP", "at", "rounded", "falls");
+    printf(markdown ? "| function |" : "%-15s", "function");
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+        printf(markdown ? " %s |" : " %9s", samba_isa_names[isa]);
+    printf(markdown ? " at | correctly rounded | falls |\n| --- |" : "  %-15s %9s %8s\n", "at", "rounded", "falls");
+    for (int isa = 0; isa < SAMBA_ISA_COUNT + 3 && markdown; isa++)
+        printf(" --- |%s", isa == SAMBA_ISA_COUNT + 2 ? "\n" : "");
+}
+
+static void print_row(const function *f, const finding *found, bool markdown)
+{
+    const finding *worst = NULL;
+    double right = 1;
+    unsigned long long falls = 0;
+    printf(markdown ? "| `%s` |" : "%-15s", f->name);
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const finding *at = &found[isa];
+        char error[32] = "-";
+        if (at->count > 0) {
+            snprintf(error, sizeof error, "%.3f", at->worst);
+            worst = !worst || at->worst > worst->worst ? at : worst;
+            right = fmin(right, (double)at->exact / (double)at->count);
+            falls += at->falls;
+        }
+        printf(markdown ? " %s |" : " %9s", error);
+    }
+    char fallen[32] = "";
+    if (f->shape != NONE)
+        snprintf(fallen, sizeof fallen, "%llu", falls);
+    printf(markdown ? " %.8g | %.4f %% | %s |\n" : "  %-15.8g %8.4f%% %8s\n", (double)worst->at, 100 * right, fallen);
 }
 
 /* ---- all floats ---- */
@@ -344,7 +369,8 @@ static void work(board *shared, findings *own, int count, char **names)
 static int measure_all(bool markdown, int count, char **names)
 {
     static findings all;
-    int processes = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0;
+    const char *asked = getenv("OMP_NUM_THREADS");
+    int processes = asked && atoi(asked) > 0 ? atoi(asked) : (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0;
     size_t size = sizeof(board) + (size_t)processes * sizeof(findings);
     board *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -358,15 +384,13 @@ static int measure_all(bool markdown, int count, char **names)
     for (int status; wait(&status) > 0;)
         failed |= status != 0;
     print_head(markdown);
-    for (int f = 0; f < FUNCTIONS; f++)
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
-            finding *at = &all[f][isa];
+    for (int f = 0; f < FUNCTIONS; f++) {
+        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int p = 0; p < processes; p++)
-                join(at, &shared->found[p][f][isa]);
-            if (at->count == 0)
-                continue;
-            print_row(functions[f].name, isa, at, functions[f].shape != NONE, markdown);
-        }
+                join(&all[f][isa], &shared->found[p][f][isa]);
+        if (is_wanted(f, count, names))
+            print_row(&functions[f], all[f], markdown);
+    }
     for (int f = 0; f < FUNCTIONS; f++)
         failed |= report_short(f, all[f]) > 0;
     munmap(shared, size);
@@ -577,8 +601,14 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_share), cmocka_unit_test(test_exact), cmocka_unit_test(test_halves),
                                        cmocka_unit_test(test_pairs)};
     if (argc > 1 && strcmp(argv[1], "all") == 0) {
-        bool markdown = argc > 2 && strcmp(argv[2], "--markdown") == 0;
-        return measure_all(markdown, argc - 2 - markdown, argv + 2 + markdown);
+        bool markdown = false;
+        int at = 2;
+        for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++)
+            if (strcmp(argv[at], "--markdown") == 0)
+                markdown = true;
+            else if (!keep_isa(argv[at] + 2))
+                return fprintf(stderr, "%s: no instruction set of this machine\n", argv[at]), 2;
+        return measure_all(markdown, argc - at, argv + at);
     }
     seed = (unsigned)time(NULL) ^ (unsigned)getpid();
     printf("random floats by seed %u\n", seed);
