@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of the document on samba.sambatensor that go through device memory, as they stand there."""
+import copy
+import pickle
+
 import pytest
 import torch
 from models import trained
@@ -102,3 +105,37 @@ def test_without_a_gradient(weight):
     for use in (lambda x: x.sn_data, lambda x: x.sn_grad, lambda x: x.rdu(), lambda x: x.cpu()):
         with pytest.raises(LookupError, match="no name on the device"):
             use(samba.zeros(2))
+
+
+def test_tensors_belong_to_the_session_that_traced_them(tmp_path):
+    """sn_data, sn_grad, rdu and cpu mean that session's device; a session's own to_cpu and to_rdu mean its own, whatever the tensors' is."""
+    model = samba.from_torch_model_(torch.nn.Linear(3, 2))
+    inputs = (samba.randn(4, 3, name="x"),)
+    optim = samba.optim.SGD(model.parameters(), lr=0.1)
+    pef = samba.session.compile(model, inputs, optim, output_folder=tmp_path)
+    samba.session.trace_graph(model, inputs, optim, pef=pef)
+    other = samba.SambaSession()
+    (y,) = other.trace_graph(model, inputs, optim, pef=pef)
+    start = model.weight.torch().clone()
+    other.run(inputs, (y,))
+    moved = other.device_get("weight")
+    assert torch.equal(model.weight.sn_data, moved) and not torch.equal(moved, start) and torch.equal(samba.session.device_get("weight"), start)
+    assert torch.equal(model.weight.sn_grad, other.device_get("weight.grad"))
+    model.weight.sn_data = torch.ones(2, 3)
+    y.sn_grad = torch.full((4, 2), 3.0)
+    assert torch.equal(other.device_get("weight"), torch.ones(2, 3)) and torch.equal(samba.session.device_get("weight"), start)
+    assert torch.equal(other.device_get("output_0.grad"), torch.full((4, 2), 3.0)) and torch.equal(samba.session.device_get("output_0.grad"), torch.ones(4, 2))
+    assert torch.equal(model.weight.cpu().torch(), torch.ones(2, 3))
+    samba.session.to_cpu(model)  # of the other one, since it says so
+    assert torch.equal(model.weight.torch(), start)
+    other.to_cpu_(model)
+    assert torch.equal(model.weight.torch(), torch.ones(2, 3))
+    model.weight.data = torch.zeros(2, 3)
+    model.weight.rdu()
+    assert torch.equal(other.device_get("weight"), torch.zeros(2, 3)) and torch.equal(samba.session.device_get("weight"), start)
+    other.reset()  # from here on samba.session has them
+    assert torch.equal(model.weight.sn_data, start)
+    samba.session.trace_graph(model, inputs, optim, pef=pef)
+    assert torch.equal(model.weight.sn_data, torch.zeros(2, 3))
+    copied = copy.deepcopy(model)
+    assert torch.equal(pickle.loads(pickle.dumps(copied)).weight.torch(), torch.zeros(2, 3))

@@ -289,3 +289,37 @@ def test_utils(tmp_path):
     torch.testing.assert_close(y.torch(), net(question[0]).torch(), rtol=1e-5, atol=1e-6)
     with pytest.raises(errors.ArgumentError, match="mapping"):
         utils.trace_multigraph(net, question, mapping="temporal")
+
+
+def test_mapping(tmp_path):
+    """fast_memory cuts each graph into sections and mapping='spatial' joins them: the same bits; a graph is traced with the mapping it was compiled with."""
+    batch, question = inputs()
+    torch.manual_seed(6)
+    start, found = Net().state_dict(), {}
+    for name, options in (("whole", {}), ("cut", {"fast_memory": 1500}), ("joint", {"mapping": "spatial"})):
+        samba.session.reset()
+        net = Net()
+        net.load_state_dict(start)
+        train, answer = samba.from_torch_model_(Loss(net)), Answer(net)
+        optim = samba.optim.SGD(train.parameters(), lr=0.1)
+        graphs = SambaGraph(train, batch, optim, "train", loss_indices=[0]), FwdGraph(answer, question, "answer")
+        session, pef = compiled(tmp_path, *graphs, **options)
+        mapping = options.get("mapping", "section")
+        (loss,) = session.trace_multigraph(graphs[0], batch, optim, mapping=mapping)
+        answers = session.trace_multigraph(answer, question)
+        session.init_multigraph_runtime(pef)
+        values = [session.run(batch, (loss,), graph_name="train")[0].item() for _ in range(3)]
+        found[name] = values, session.run(question, answers, graph_name="answer")[0].torch(), net.out.weight.sn_data, session.loaded().sections
+    whole, cut, joint = found["whole"], found["cut"], found["joint"]
+    for other in (cut, joint):
+        assert other[0] == whole[0] and torch.equal(other[1], whole[1]) and torch.equal(other[2], whole[2])
+    assert whole[3] == ["FWD", "BCKWD", "OPT", "FWD"] and len(cut[3]) > 4 and "FWD+BCKWD" in joint[3]
+    samba.session.reset()
+    with pytest.raises(errors.StateError, match="was compiled with mapping 'section': compile it with mapping='spatial'"):
+        session, pef = compiled(tmp_path, FwdGraph(answer, question, "answer"))
+        session.trace_multigraph(answer, question, mapping="spatial")
+        session.init_multigraph_runtime(pef)
+    with pytest.raises(errors.ArgumentError, match="cannot hold stage .* needs|in fast memory at once"):
+        samba.session.compile_multigraph(fast_memory=1, output_folder=str(tmp_path))
+    with pytest.raises(errors.ArgumentError, match="compile_multigraph: mapping 'both': expected one of section, spatial"):
+        samba.session.compile_multigraph(mapping="both", output_folder=str(tmp_path))

@@ -4,7 +4,9 @@ import copy
 
 import torch
 
-_NOT_CARRIED = ("_held", "_value", "_view_of", "grad")  # nodes of a graph are nobody else's
+from sambaflow.samba import _state as tracing
+
+_NOT_CARRIED = ("_held", "_value", "_view_of", "_session", "grad")  # nodes of a graph are nobody else's, and no session has traced a copy
 
 
 def _state(tensor):
@@ -22,7 +24,7 @@ def rebuild(cls, held, shape, dtype, requires_grad, state):
 
 def reduced(tensor):
     """What pickle and copy.copy make it again of."""
-    if tensor._value is not None:
+    if tensor._value is not None and tracing.tracer is not None:
         raise TypeError("a tensor that is being traced cannot be pickled: it has no values")
     parts = (type(tensor), tensor._held, tuple(tensor.shape), tensor.dtype, tensor.requires_grad and tensor.is_leaf, _state(tensor))
     return rebuild, parts
@@ -32,7 +34,7 @@ def deep(tensor, memo):
     """copy.deepcopy as of a torch tensor: values, name, gradient; tensors over one memory stay so."""
     if id(tensor) in memo:
         return memo[id(tensor)]
-    if tensor._value is not None:
+    if tensor._value is not None and tracing.tracer is not None:
         return tensor.clone()
     if not tensor.is_leaf:
         raise RuntimeError("a tensor that an operation made cannot be deep-copied while gradients are recorded: detach() it first")

@@ -19,6 +19,7 @@ True
 """
 import contextlib
 import difflib
+import weakref
 
 import torch
 
@@ -289,12 +290,19 @@ class SambaSession:
             self._traced[tensor.sn_name] = tensor
             if device.tensors.get(self._places.get(tensor.sn_name, tensor.sn_name), ("",))[0] == "input":
                 tensor.fast_access = True
+        self._own(self._traced)
         if transfer_device:
             self.to_device()
             self._send_optimizer_state(optim)
         device.set_hyperparameters(values)
         model.output_tensors = outputs
         return outputs
+
+    def _own(self, tensors):
+        """They are this session's: sn_data, sn_grad, rdu and cpu mean its device."""
+        owner = None if self is _state.session else weakref.ref(self)
+        for tensor in tensors.values():
+            tensor._session = owner
 
     def _compare(self, device, tracer, graph_text=None):
         try:
@@ -359,6 +367,7 @@ class SambaSession:
         places, tensors, values = multigraph.end_trace(self, self._device, traced, index, self._optimizers)
         self._use(self._device, {**self._places, **places})
         self._traced.update(tensors)
+        self._own(tensors)
         if transfer:
             self._send(tensors)
             self._send_optimizer_state(traced.optimizers)
@@ -467,7 +476,7 @@ class SambaSession:
     def to_cpu(self, model, optims=None, inplace=False):
         """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
         for tensor in self._on_device(module("moving its tensors", model).parameters()):
-            tensor.cpu(inplace)
+            tensor._fetched(self, inplace)
         self.sync_buffers_to_cpu(model, inplace)
         for state, key, name in self._optimizer_state(optims):
             held = to_torch(state.get(key))
@@ -526,7 +535,7 @@ class SambaSession:
     def sync_buffers_to_cpu(self, model, inplace=False):
         """Copies the model's buffers from the device to the host."""
         for tensor in self._on_device(module("moving its buffers", model).buffers()):
-            tensor.cpu(inplace)
+            tensor._fetched(self, inplace)
 
     @of_session
     def sync_buffers_to_rdu(self, model):

@@ -66,6 +66,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _written = 0  # times that something was written into it, by itself or a view
     _sn_region_name = None
     _mem_type = None
+    _session = None  # a weak reference to the session that has traced it; None: samba.session
     _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
     batch_dim = None
     materializer = None
@@ -269,10 +270,15 @@ class SambaTensor(TorchMethods, torch.Tensor):
     # ---- device ----
 
     def _on_device(self):
-        """The session; an error where the tensor has no name there."""
+        """Its session; an error where the tensor has no name there."""
         if not self._sn_name:
             raise NameError_("the tensor has no name on the device: set sn_name, or make it with samba.from_torch_tensor(tensor, name=...)")
-        return _state.session
+        return self._owner()
+
+    def _owner(self):
+        """The session that traced it last, as long as that has a PEF; else samba.session."""
+        session = self._session and self._session()
+        return session if session is not None and session.is_loaded else _state.session
 
     @property
     def sn_data(self):
@@ -294,18 +300,24 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def rdu(self):
         """Copies values, and the gradient if there is one, to the device."""
-        self._on_device().device_set(self._sn_name, self.torch_tensor())
+        session = self._on_device()
+        session.device_set(self._sn_name, self.torch_tensor())
         if self.grad is not None:
-            _state.session.device_set(self.sn_grad_name, self.grad)
+            session.device_set(self.sn_grad_name, self.grad)
 
     def cpu(self, inplace=False):
         """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no PEF is loaded, and
         for a model's buffer that the device does not have, all is on the host already. Returns the tensor."""
-        if not _state.session.is_loaded or (self._keeps_name and not _state.session.has(self._sn_name)):
+        return self._fetched(self._owner(), inplace)
+
+    def _fetched(self, session, inplace):
+        """cpu, from a session that may be another than its own."""
+        if not session.is_loaded or (self._keeps_name and not session.has(self._sn_name)):
             return self
-        self._held = _into(self._held if inplace else None, self.sn_data)
-        if _state.session.has(self.sn_grad_name):
-            grad = self.sn_grad
+        self._on_device()  # the name, or an error
+        self._held = _into(self._held if inplace else None, session.device_get(self._sn_name))
+        if session.has(self.sn_grad_name):
+            grad = session.device_get(self.sn_grad_name)
             if inplace and self.grad is not None:
                 to_torch(self.grad).copy_(grad)
             else:
