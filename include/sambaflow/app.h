@@ -31,6 +31,7 @@ typedef struct samba_measure_options {
     int runs;            /* in a step: the PEF's gradient accumulation; 0: 1 */
     int64_t batch_size;  /* samples in one step; 0: the first dim of the first input, times runs */
     int64_t *done;       /* NULL, or how many of the iterations are measured, for another thread to read meanwhile and show */
+    const char *graph_name; /* which of several graphs; NULL: the only one */
 } samba_measure_options;
 SAMBA_API samba_measure_options samba_measure_defaults(void);
 
@@ -58,7 +59,7 @@ typedef struct samba_section_time {
     double median_ms, best_ms; /* inside kernels */
     double share;              /* of all sections' medians, 0 .. 1 */
 } samba_section_time;
-/* `times` has room for samba_session_section_count entries. Sections run one by one, in the order of their ids. */
+/* `times` has room for samba_session_section_count entries. Sections of the graph run one by one, in the order of their ids; those of other graphs take no time. */
 SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
                                               samba_section_time *times);
 

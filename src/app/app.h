@@ -59,18 +59,18 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail);
 /* A host tensor of that device tensor's name, dtype and shape with random values: N(0, 1), integers within the range the PEF states, [0, 2)
  * where it states none. */
 samba_status samba_random_input(samba_context *context, const samba_plan_tensor *input, uint64_t seed, samba_tensor **tensor);
-typedef struct samba_io { /* host tensors for all inputs (random) and outputs (zero) of a PEF */
+typedef struct samba_io { /* host tensors for all inputs (random) and outputs (zero) of one of a PEF's graphs */
     int input_count, output_count;
     samba_tensor **inputs, **outputs;
 } samba_io;
-samba_status samba_io_new(samba_context *context, const samba_plan *plan, uint64_t seed, samba_arena *arena, samba_io *io);
+samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena, samba_io *io);
 void samba_io_free(samba_io *io);
 
 /* ---- measurements for people (app/measure_report.c) ---- */
 samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef,
                                       const samba_performance *performance, bool json);
 samba_status samba_report_sections(samba_context *context, const samba_session *session, const char *pef, int count,
-                                   const samba_section_time *times, bool json);
+                                   const samba_section_time *times, bool json); /* entries of one graph */
 /* The whole of both commands: loads the PEF, makes inputs, measures, prints. */
 typedef struct samba_measure_job {
     const char *pef;

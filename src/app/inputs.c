@@ -20,7 +20,7 @@ samba_status samba_random_input(samba_context *context, const samba_plan_tensor 
     return status;
 }
 
-samba_status samba_io_new(samba_context *context, const samba_plan *plan, uint64_t seed, samba_arena *arena, samba_io *io)
+samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena, samba_io *io)
 {
     *io = (samba_io){0};
     io->inputs = samba_arena_alloc(arena, sizeof(samba_tensor *) * ((size_t)plan->tensor_count + 1));
@@ -30,6 +30,8 @@ samba_status samba_io_new(samba_context *context, const samba_plan *plan, uint64
     samba_status status = SAMBA_OK;
     for (int i = 0; status == SAMBA_OK && i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
+        if (plan->graph_count > 1 && !samba_plan_has_tensor(&plan->graphs[graph], i))
+            continue;
         if (tensor->kind == SAMBA_KIND_INPUT) {
             status = samba_random_input(context, tensor, seed, &io->inputs[io->input_count]);
             io->input_count += status == SAMBA_OK;

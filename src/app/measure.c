@@ -3,6 +3,7 @@
  * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every step
  * is a real one and changes weights as training does. Times are allocated before the first run. */
 #include "app/app.h"
+#include "runtime/runtime.h"
 #include <sambaflow/profile.h>
 
 #include <stdlib.h>
@@ -49,12 +50,21 @@ static const char *const forward[] = {"FWD"};
 static samba_run_options run_options(const samba_measure_options *options)
 {
     samba_run_options run = samba_run_defaults();
+    run.graph_name = options->graph_name;
     if (options->inference) {
         run.section_types = forward;
         run.section_type_count = 1;
         run.train = false;
     }
     return run;
+}
+
+/* ARGUMENT, NAME: as a run says it. */
+static samba_status find_graph(const samba_session *session, const samba_measure_options *options, samba_graph_info *graph)
+{
+    int32_t index;
+    SAMBA_TRY(samba_select_graph(session, options->graph_name, &index));
+    return samba_session_graph_info(session, index, graph);
 }
 
 static samba_status set_inputs(samba_session *session, const samba_measure_options *options)
@@ -86,7 +96,9 @@ static samba_status count_forward(const samba_session *session, samba_section_in
 /* FWD and BCKWD in every run of a step, the others once. */
 static samba_status count_work(const samba_session *session, const samba_measure_options *options, samba_performance *performance)
 {
-    for (int i = 0; i < samba_session_section_count(session); i++) {
+    samba_graph_info graph;
+    SAMBA_TRY(find_graph(session, options, &graph));
+    for (int i = graph.first_section; i < graph.first_section + graph.section_count; i++) {
         samba_section_info section;
         SAMBA_TRY(samba_session_section_info(session, i, &section));
         if (options->inference && section.forward_stages > 0)
@@ -168,6 +180,7 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
                                   double *times, int64_t iterations)
 {
     samba_run_options run = samba_run_defaults();
+    run.graph_name = options->graph_name;
     run.train = !options->inference;
     run.section_id_count = 1;
     for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
@@ -189,12 +202,15 @@ samba_status samba_measure_sections(samba_context *context, samba_session *sessi
                                     samba_section_time *times)
 {
     SAMBA_TRY(check_options(context, options));
-    int count = samba_session_section_count(session);
+    samba_graph_info graph;
+    SAMBA_TRY(find_graph(session, options, &graph));
     int64_t iterations = iterations_of(options), cells;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < samba_session_section_count(session); i++) {
         times[i] = (samba_section_time){0};
         SAMBA_TRY(samba_session_section_info(session, i, &times[i].section));
     }
+    int count = graph.section_count;
+    times += graph.first_section;
     if (!samba_mul_checked(iterations, count * (int64_t)sizeof(double), &cells))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld iterations are more than memory can hold: give fewer", (long long)iterations);
     SAMBA_TRY(set_inputs(session, options));

@@ -4,6 +4,8 @@
  * random values, measure, print. */
 #include "app/app.h"
 
+#include <string.h>
+
 static void report_line(samba_table *table, const char *what, const char *value, const char *note)
 {
     samba_table_row(table, "%s\t%s\t%s", what, value, note);
@@ -96,10 +98,10 @@ samba_status samba_report_sections(samba_context *context, const samba_session *
     return samba_json_print(context, object, stdout);
 }
 
-static samba_status measure(samba_context *context, const samba_measure_job *job, int runs, samba_session *session, const samba_io *io)
+static samba_status measure(samba_context *context, const samba_measure_job *job, const samba_graph_info *graph, samba_session *session, const samba_io *io)
 {
     samba_measure_options options = job->measure;
-    options.runs = runs;
+    options.runs = graph->grad_accumulation_steps;
     options.input_count = io->input_count;
     options.inputs = io->inputs;
     options.output_count = io->output_count;
@@ -115,9 +117,18 @@ static samba_status measure(samba_context *context, const samba_measure_job *job
         return SAMBA_ERROR_MEMORY;
     samba_status status = samba_measure_sections(context, session, &options, times);
     if (status == SAMBA_OK)
-        status = samba_report_sections(context, session, job->pef, count, times, job->json);
+        status = samba_report_sections(context, session, job->pef, graph->section_count, times + graph->first_section, job->json);
     samba_free(context, times, sizeof *times * (size_t)count);
     return status;
+}
+
+/* The one that was named, or the first: where there are several and none was named, the session refuses. */
+static int32_t find_graph(const samba_plan *plan, const char *name)
+{
+    for (int32_t i = 0; name && i < plan->graph_count; i++)
+        if (strcmp(plan->graphs[i].name, name) == 0)
+            return i;
+    return 0;
 }
 
 samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job)
@@ -129,14 +140,17 @@ samba_status samba_measure_pef(samba_context *context, const samba_measure_job *
     samba_session *session = NULL;
     samba_io io = {0};
     samba_status status = samba_pef_read(context, job->pef, &plan);
+    int32_t graph = status == SAMBA_OK ? find_graph(&plan, job->measure.graph_name) : 0;
     if (status == SAMBA_OK)
-        status = samba_io_new(context, &plan, job->session.seed, &arena, &io);
-    int runs = status == SAMBA_OK ? plan.graphs[0].grad_accumulation_steps : 1;
+        status = samba_io_new(context, &plan, graph, job->session.seed, &arena, &io);
     samba_plan_free(&plan);
     if (status == SAMBA_OK)
         status = samba_session_new(context, job->pef, &job->session, &session);
+    samba_graph_info info;
     if (status == SAMBA_OK)
-        status = measure(context, job, runs, session, &io);
+        status = samba_session_graph_info(session, graph, &info);
+    if (status == SAMBA_OK)
+        status = measure(context, job, &info, session, &io);
     samba_session_free(session);
     samba_io_free(&io);
     samba_arena_free(&arena);

@@ -309,7 +309,7 @@ static samba_status test(tester *t)
 {
     SAMBA_TRY(compile(t));
     SAMBA_TRY(samba_graph_parse(t->context, t->text, &t->graph));
-    SAMBA_TRY(samba_io_new(t->context, &t->plan, t->run->arguments->seed, &t->arena, &t->io));
+    SAMBA_TRY(samba_io_new(t->context, &t->plan, 0, t->run->arguments->seed, &t->arena, &t->io));
     SAMBA_TRY(step_and_compare(t));
     int failed = 0;
     for (int i = 0; i < t->comparison_count; i++)

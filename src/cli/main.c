@@ -18,6 +18,7 @@ static samba_status measure(samba_context *context, const samba_cli_arguments *a
                              .sections = arguments->command == SAMBA_CLI_SECTIONS, .json = arguments->json};
     job.measure.inference = arguments->inference;
     job.measure.run_graph_only = arguments->run_graph_only;
+    job.measure.graph_name = arguments->graph_name;
     if (arguments->num_iterations)
         job.measure.iterations = arguments->num_iterations;
     return samba_measure_pef(context, &job);

@@ -20,7 +20,6 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "run, and report where it says so:", 2},
     {"input", 'i', "NAME=FILE", 0, "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", 2},
     {"output", 'o', "NAME=FILE", 0, "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report: -o FILE is the page to write (PEF.html)", 2},
-    {"graph-name", KEY_GRAPH_NAME, "NAME", 0, "Run this one of several graphs", 2},
     {"hyperparameter", KEY_HYPERPARAMETER, "NAME=VALUE", 0, "Set lr, momentum, weight_decay ...", 2},
     {"section-types", KEY_TYPES, "TYPES", 0, "Run these, e.g. FWD,BCKWD (the whole schedule)", 2},
     {"section-ids", KEY_IDS, "IDS", 0, "Run these sections, e.g. 0,1", 2},
@@ -35,6 +34,7 @@ static const struct argp_option options[] = {
     {"inference", KEY_INFERENCE, 0, 0, "Measure FWD alone", 3},
     {"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Move no tensors between host and device (measure-performance)", 3},
     {0, 0, 0, 0, "run, report and measuring:", 5},
+    {"graph-name", KEY_GRAPH_NAME, "NAME", 0, "Run or measure this one of several graphs (not report)", 5},
     {"num-iterations", KEY_ITERATIONS, "N", 0, "Times to run (1; to measure 100)", 5},
     {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 5},
     {"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 5},
@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
 static const struct {
     int key, commands;
 } takers[] = {
-    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R | PAGE}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
+    {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R | PAGE}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R | P | S}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
     {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S | PAGE},
     {KEY_ISA, R | P | S | PAGE}, {KEY_PROFILE, R | PAGE}, {KEY_TRACE, R}, {KEY_JSON, I | R | P | S}, {KEY_VERSION, ALL},
 };

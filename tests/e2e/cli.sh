@@ -175,6 +175,11 @@ does "gpt2: generate, held against the machine" "of_bandwidth" "$gpt2" generate 
 does "sambaflow: inspect two graphs" "2 graphs" "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef
 does "sambaflow: two graphs as JSON" '"name": "decode"' "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef --json
 does "sambaflow: run one of two graphs" "decode.next" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decode
+does "sambaflow: measure one of two graphs" "MFU" "$sambaflow" measure-performance out/gpt2-generate/gpt2-generate.pef --graph-name decode --num-iterations 3
+does "sambaflow: sections of one of two graphs" '"id": 1' "$sambaflow" measure-sections out/gpt2-generate/gpt2-generate.pef --graph-name decode --num-iterations 3 --json
+grep -q '"id": 0' out.txt && fail "sambaflow: sections of one of two graphs: another's"
+refuses "sambaflow: measure none of two graphs" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" measure-performance out/gpt2-generate/gpt2-generate.pef
+refuses "sambaflow: measure a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" measure-sections out/gpt2-generate/gpt2-generate.pef --graph-name decod
 refuses "sambaflow: two graphs, and none named" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef
 refuses "sambaflow: a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decod
 refuses "gpt2: two graphs are no PEF of training" 1 "has 2 graphs and this program's PEFs have one" "$gpt2" run --inference -p out/gpt2-generate/gpt2-generate.pef --data "$data"

@@ -42,7 +42,7 @@ from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_distl
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.progress import watched
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
-from sambaflow.words import text
+from sambaflow.words import encoded, text
 
 
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
@@ -132,7 +132,7 @@ def is_main_process():
     return get_rank() == 0
 
 
-def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
+def _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_name):
     from sambaflow.samba.ports import host_tensor
 
     device = _state.session.loaded()
@@ -143,14 +143,15 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations):
     options.iterations, options.batch_size = n_iterations, batch_size or 0
     options.inference, options.run_graph_only = inference, run_graph_only
     options.done = done = ffi.new("int64_t *")
-    return device, options, watched("measuring", n_iterations if n_iterations > 0 else None, lambda: done[0]), (tensors, pointers)
+    options.graph_name = name = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
+    return device, options, watched("measuring", n_iterations if n_iterations > 0 else None, lambda: done[0]), (tensors, pointers, name)
 
 
-def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, **unknown):
+def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, **unknown):
     """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict. Training
-    goes on meanwhile."""
+    goes on meanwhile. `graph_name`: which of several graphs, whose inputs these are."""
     refuse_unknown(unknown, measure_performance)
-    device, options, bar, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations)
+    device, options, bar, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_name)
     found = ffi.new("samba_performance *")
     with bar:
         device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
@@ -160,16 +161,17 @@ def measure_performance(model, inputs, batch_size=None, inference=False, run_gra
     return result
 
 
-def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, **unknown):
-    """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts."""
+def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, **unknown):
+    """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts. `graph_name`: of
+    which of several graphs."""
     refuse_unknown(unknown, measure_sections)
-    device, options, bar, _kept = _measure(inputs, batch_size, inference, False, n_iterations)
+    device, options, bar, _kept = _measure(inputs, batch_size, inference, False, n_iterations, graph_name)
     count = lib.samba_session_section_count(device.c)
     times = ffi.new("samba_section_time[]", count)
     with bar:
         device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
     rows = [{"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
-            for t in times]  # fmt: skip
+            for t in times if graph_name is None or device.graph_names[t.section.graph] == graph_name]  # fmt: skip
     print("section  type        median      best   share")
     for row in rows[:num_sections]:
         print(f"{row['id']:7d}  {row['type']:8s} {row['median_ms']:7.4g} ms {row['best_ms']:6.4g} ms {row['share']:6.1%}")

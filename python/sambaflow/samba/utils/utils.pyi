@@ -49,6 +49,7 @@ def measure_performance(
     inference: bool = False,
     run_graph_only: bool = False,
     n_iterations: int = 100,
+    graph_name: str | None = None,
 ) -> dict[str, float]: ...
 def measure_sections(
     model: torch.nn.Module,
@@ -57,6 +58,7 @@ def measure_sections(
     num_sections: int | None = None,
     n_iterations: int = 100,
     inference: bool = False,
+    graph_name: str | None = None,
 ) -> list[dict[str, Any]]: ...
 
 __all__ = [
