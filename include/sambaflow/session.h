@@ -84,7 +84,8 @@ SAMBA_API samba_status samba_session_input(samba_session *session, const char *n
 SAMBA_API samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **tensor);
 
 /* One file, safetensors (checkpoint.h has checkpoints to resume from): parameters, buffers and, with_state, optimizer state. save is atomic. load takes parameters by
- * name: all of the PEF's must be there with equal dtype and shape, others are ignored; state is loaded if there. */
+ * name: all of the PEF's must be there with equal dtype and shape, others are ignored; state is loaded if there. load also takes what Hugging Face's
+ * libraries and checkpoints have: a folder with model.safetensors, or with model.safetensors.index.json and the files that it names, or that index. */
 SAMBA_API samba_status samba_session_save(samba_session *session, const char *path, bool with_state);
 SAMBA_API samba_status samba_session_load(samba_session *session, const char *path);
 

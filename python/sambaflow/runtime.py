@@ -587,7 +587,7 @@ class Session:
             self.context.check(lib.samba_session_save(self.c, path, bool(with_state)))
 
     def load(self, path):
-        """Parameters by name from safetensors; state if there."""
+        """Parameters by name from safetensors, one file or a folder of several with their index; state if there."""
         path = path_of(path)
         with self._mine():
             self.context.check(lib.samba_session_load(self.c, path))

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
     {"section-types", KEY_TYPES, "TYPES", 0, "Run these, e.g. FWD,BCKWD (the whole schedule)", 2},
     {"section-ids", KEY_IDS, "IDS", 0, "Run these sections, e.g. 0,1", 2},
     {"eval", KEY_EVAL, 0, 0, "Dropout off", 2},
-    {"load", KEY_LOAD, "FILE", 0, "Start from the weights in this safetensors file", 2},
+    {"load", KEY_LOAD, "FILE", 0, "Start from the weights in this safetensors file, or folder of such files with an index", 2},
     {"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file", 2},
     {"profile", KEY_PROFILE, "WORD", 0, "Measure the runs: summary, times of sections; detailed, of their stages too, whose operators run fused and have one time together. "
      "report: the .json with the times to show, which --trace or a profile of Python wrote (none: what the machine allows at best)", 2},

@@ -79,6 +79,10 @@ samba_status samba_safetensors_read_known(samba_context *context, const char *pa
 samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                            const char *const *metadata, samba_file_facts *facts);
 
+/* ---- shards.c ---- */
+/* A safetensors file; an index of several; or a folder with model.safetensors.index.json or model.safetensors. */
+samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list);
+
 /* ---- tensors.c ---- */
 samba_status samba_tensor_list_new(samba_context *context, int count, samba_tensor_list *list); /* of NULLs */
 /* FORMAT when two tensors of a file have one name. */

@@ -8,7 +8,7 @@
  * Loading checks the whole file against the PEF before it changes anything. */
 #include "runtime/runtime.h"
 
-#include <sambaflow/data.h>
+#include "data/data.h"
 #include <string.h>
 
 #define PROGRESS "sambaflow.session" /* int64 (2): seed, forward runs */
@@ -163,7 +163,7 @@ static samba_status load(samba_session *session, const char *path)
     if (!path)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_load was given no path");
     samba_tensor_list list = {.count = 0};
-    SAMBA_TRY(samba_safetensors_read(session->context, path, &list));
+    SAMBA_TRY(samba_weights_read(session->context, path, &list));
     samba_status status = load_list(session, path, &list);
     samba_tensor_list_free(session->context, &list);
     return status;

@@ -220,6 +220,36 @@ def test_transformers_reads_it(tmp_path):
         assert torch.equal(value, samba.session.device_get(name)), name
 
 
+def test_folders_of_weights(tmp_path):
+    """load takes what transformers' save_pretrained cuts into files, the folder of a checkpoint, and an index by its path."""
+    config = hf.GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=40, n_positions=8, use_cache=False)
+
+    class Hidden(hf.GPT2Model):
+        def forward(self, tokens):
+            return super().forward(input_ids=tokens).last_hidden_state
+
+    torch.manual_seed(0)
+    theirs, model, tokens = hf.GPT2Model(config).eval(), samba.from_torch_model_(Hidden(config).eval()), (samba.randint(40, (2, 8), name="tokens"),)
+    theirs.save_pretrained(tmp_path / "theirs", max_shard_size="4KB")
+    assert len(list((tmp_path / "theirs").glob("model-*-of-*.safetensors"))) > 2
+    outputs = utils.trace_graph(model, tokens, pef=samba.session.compile(model, tokens, inference=True, output_folder=tmp_path))
+    other = model.wte.weight.torch().clone()
+    samba.session.load(tmp_path / "theirs")
+    (hidden,) = samba.session.run(tokens, outputs)
+    torch.testing.assert_close(hidden.torch(), theirs(tokens[0].torch()).last_hidden_state.detach(), rtol=1e-4, atol=1e-5)
+    ours = pathlib.Path(samba.session.save_checkpoint(tmp_path, 3, shard_size=4000))
+    for path in (ours, ours / "model.safetensors.index.json", tmp_path / "theirs" / "model.safetensors.index.json"):
+        samba.session.to_rdu(model)
+        assert torch.equal(samba.session.device_get("wte.weight"), other)
+        samba.session.load(path)
+        assert all(torch.equal(samba.session.device_get(name), value) for name, value in theirs.state_dict().items())
+    with pytest.raises(errors.FileError, match="has neither model.safetensors.index.json nor model.safetensors: give one that has, or a file of weights"):
+        samba.session.load(tmp_path)
+    (ours / "model.safetensors.index.json").write_text('{"weight_map": {"wte.weight": "../theirs/x"}}')
+    with pytest.raises(errors.FormatError, match="its files lie beside it, and it names ../theirs/x"):
+        samba.session.load(ours)
+
+
 def test_without_torch(pef, tmp_path):
     """sambaflow.checkpoint over a runtime.Session."""
     session, other = runtime.Session(pef, seed=4), runtime.Session(pef, seed=5)

@@ -291,6 +291,29 @@ def test_utils(tmp_path):
         utils.trace_multigraph(net, question, mapping="temporal")
 
 
+def test_measuring(tmp_path, capsys):
+    """One of several graphs, by its name."""
+    batch, question = inputs()
+    net = samba.from_torch_model_(Net())
+    train, answer = Loss(net), Answer(net)
+    optim = samba.optim.SGD(train.parameters(), lr=0.1)
+    session, pef = compiled(tmp_path, SambaGraph(train, batch, optim, "train", [0]), FwdGraph(answer, question, "answer"))
+    session.trace_multigraph(session.graphs["train"], batch, optim)
+    session.trace_multigraph(answer, question)
+    session.init_multigraph_runtime(pef)
+    assert utils.measure_performance(answer, question, n_iterations=3, graph_name="answer")["batch_size"] == 2
+    assert utils.measure_performance(train, batch, n_iterations=3, graph_name="train")["batch_size"] == 8
+    assert [row["type"] for row in utils.measure_sections(train, batch, n_iterations=3, graph_name="train")] == ["FWD", "BCKWD", "OPT"]
+    (row,) = utils.measure_sections(answer, question, n_iterations=3, graph_name="answer")
+    assert (row["id"], row["type"], row["share"]) == (3, "FWD", 1.0)
+    capsys.readouterr()
+    for measure in (utils.measure_performance, utils.measure_sections):
+        with pytest.raises(LookupError, match='there is no graph "prefill"; this PEF has: "train", "answer"'):
+            measure(answer, question, n_iterations=3, graph_name="prefill")
+        with pytest.raises(errors.ArgumentError, match="this PEF has 2 graphs, and the run does not say which"):
+            measure(answer, question, n_iterations=3)
+
+
 def test_mapping(tmp_path):
     """fast_memory cuts each graph into sections and mapping='spatial' joins them: the same bits; a graph is traced with the mapping it was compiled with."""
     batch, question = inputs()

@@ -94,7 +94,8 @@ class SambaSession:
         self.loaded().save(path, with_state)
 
     def load(self, path):
-        """The other way: parameters by name; state where the file has it."""
+        """The other way: parameters by name; state where the file has it. `path` may be a folder, too: with model.safetensors, or with
+        model.safetensors.index.json and the files that it names, as save_checkpoint and Hugging Face's libraries write them."""
         self.loaded().load(path)
 
     def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0):
