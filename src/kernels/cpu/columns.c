@@ -26,6 +26,7 @@ enum {
     STEP = 768,                /* most k of it */
     SUMS_BYTES = 512 << 10,    /* that stay in the second cache beside it */
     COLUMNS = 512,             /* of a unit, about */
+    LEAST_PIXELS = 32,         /* of an image that stands beside others */
     MOST_WIDTH = 2048,         /* of an image */
     PAGE = 4096,
     COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */
@@ -205,11 +206,12 @@ static int64_t step_of(int64_t cols)
     return step < 16 ? 16 : at_most(step, STEP);
 }
 
-/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as 7, and reaching one of A as 8; sums that all steps
+/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as several, and reaching one of A as 8; sums that all steps
  * but the first read again. */
 static double unit_cost(const columns *p, int64_t k, int64_t cols, int64_t rows)
 {
-    double multiply = columns_taken(p, cols) * (double)rows * 0.92 + (double)cols * 7.0 * p->step + (double)rows * 8.0;
+    double gathered = p->images > 1 ? 28.0 : 7.0; /* images side by side lie far apart */
+    double multiply = columns_taken(p, cols) * (double)rows * 0.92 + (double)cols * gathered * p->step + (double)rows * 8.0;
     double again = (double)(rows * cols) * (double)((k - 1) / step_of(cols)) * (rows * cols * 4 > SUMS_BYTES ? 0.3 : 0.06);
     return (double)k * multiply / (5.0 * p->lanes) + again + 300.0;
 }
@@ -228,7 +230,7 @@ static double choose_units(columns *p, int64_t k, int threads)
 {
     columns best = *p;
     double cost = -1;
-    int64_t most_images = at_most(p->batches, COLUMNS / p->n), most_box = at_most(p->y.size, COLUMNS / p->x.size);
+    int64_t most_images = p->n < LEAST_PIXELS ? 1 : at_most(p->batches, COLUMNS / p->n), most_box = at_most(p->y.size, COLUMNS / p->x.size);
     bool whole = most_images > 1 || p->contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;

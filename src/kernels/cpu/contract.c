@@ -604,6 +604,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         if (filtered >= 0 && filtered < others && (gathered < 0 || filtered < gathered))
             return samba_prepare_depthwise(prepare, stage, &problem, c->program, prepared);
         double fewer = samba_winograd_cost(&problem);
+        double summed = samba_winograd_grad_cost(&problem);
+        if (summed >= 0 && summed < c->plan.cost)
+            return samba_prepare_winograd_grad(prepare, stage, &problem, c->program, prepared);
         if (fewer >= 0 && fewer < others && (gathered < 0 || fewer < gathered))
             return samba_prepare_winograd(prepare, stage, &problem, c->program, prepared);
         if (gathered >= 0 && gathered < others)

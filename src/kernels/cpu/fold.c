@@ -28,6 +28,7 @@ enum {
     PRODUCT_BYTES = 64 << 10, /* of a block of channels, near the first cache: they are read as soon as made */
     PANEL_BYTES = 448 << 10,
     IMAGE_BYTES = 256 << 10,  /* of a unit's dx */
+    WEIGHT_BYTES = 4 << 20,   /* that stay near */
     STEP = 768,               /* most o multiplied at once */
     COUNTER_BYTES = 64        /* at the start of shared scratch: the next unit to be taken */
 };
@@ -330,7 +331,8 @@ double samba_fold_cost(const samba_contract_problem *problem)
     image += (double)f.k * area * 0.1 * (double)f.unit_ranges + (double)(f.unit_ranges * f.channel_blocks) * 40.0;
     double turns = (double)(divide_up(f.units, problem->threads) * f.images) / (double)f.unit_ranges;
     double finish = (double)f.batches * (double)f.m * (double)f.n / problem->threads * problem->finish_cost;
-    return image * turns + rows * (double)(f.k * f.groups) * 0.1 / problem->threads + finish + 300.0;
+    double weights = rows * (double)(f.k * f.groups), far = weights * 4 > WEIGHT_BYTES ? 0.36 : 0; /* read anew for each panel */
+    return image * turns + weights * (0.1 / problem->threads + far) + finish + 300.0;
 }
 
 /* Rows of the image that a block's rows of dy reach, and from where in the products. */

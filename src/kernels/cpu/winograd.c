@@ -32,6 +32,9 @@ enum {
     COUNTER_BYTES = 64             /* at the start of shared scratch: the next unit to be taken */
 };
 
+#define LINE_COST 30.0 /* ns, about, of a row of tiles and of a vector of it */
+#define VECTOR_COST 6.0
+
 typedef struct winograd {
     const samba_tile_program *program;
     samba_finish finish;
@@ -39,13 +42,14 @@ typedef struct winograd {
     samba_contract contract;
     const float *image, *w;
     samba_image_axis y, x;
+    samba_winograd_view view;
     int lanes, channel; /* channel: dim of k */
     int64_t batches, m, channels, across, down;     /* across, down: tiles of an image */
     int64_t first_y, first_x;                       /* of the image, what the first tile sees */
     int64_t taps[9], step, others, other_step, own; /* of weights: taps, elements from one to the next of a vector, and from one vector to the next */
     bool rows_lie;                                  /* vectors of weights are of rows */
     int64_t images, image_units, box, boxes, ranges, range_blocks, units; /* box: rows of tiles */
-    int64_t rows, row_blocks, pitch, place_pitch, u_pitch, u_place, line, sums_pitch;
+    int64_t rows, row_blocks, pitch, place_pitch, u_pitch, u_place, sums_pitch;
     int64_t shared_bytes, lines_at, v_at, m_at, sums_at, thread_bytes;
     char *kept;
 } winograd;
@@ -80,26 +84,13 @@ static void transform_weights(const winograd *p, float *u, int64_t other)
     p->blocks->winograd->weights(p->w + other * p->other_step, p->step, p->taps, p->own, u + other * p->u_pitch, p->u_place);
 }
 
-/* Rows of the image are split once; of the four that a row of tiles sees, two stay for the next. */
 static void transform_input(const winograd *p, const winograd_unit *at, float *lines, float *v)
 {
-    const samba_winograd *kernels = p->blocks->winograd;
     for (int64_t image = 0; image < at->images; image++)
-        for (int64_t c = 0; c < p->channels; c++) {
-            const float *from = p->image + samba_image_offset(&p->contract, at->image + image) + c * p->contract.b.inner[p->channel];
-            for (int64_t i = 0; i < at->tiles; i++) {
-                const float *even[4], *odd[4];
-                for (int64_t j = 0; j < 4; j++) {
-                    int64_t y = p->first_y + 2 * (at->tile + i) + j;
-                    float *line = lines + (2 * i + j) % 4 * 2 * p->line;
-                    if (i == 0 || j >= 2)
-                        kernels->split(y >= 0 && y < p->y.limit ? from + y * p->y.memory : NULL, p->first_x, p->x.limit, p->across + 1, line, line + p->line);
-                    even[j] = line;
-                    odd[j] = line + p->line;
-                }
-                kernels->input(even, odd, p->across, v + c * p->pitch + (image * at->tiles + i) * p->across, p->channels * p->pitch);
-            }
-        }
+        for (int64_t c = 0; c < p->channels; c++)
+            samba_winograd_input(p->blocks->winograd, &p->view,
+                                 p->image + samba_image_offset(&p->contract, at->image + image) + c * p->contract.b.inner[p->channel], at->tile,
+                                 at->tiles, lines, v + c * p->pitch + image * at->tiles * p->across, p->channels * p->pitch);
 }
 
 static bool transform_output(const winograd *p, const winograd_unit *at, int64_t rows, const float *m, float *sums)
@@ -214,13 +205,14 @@ static int64_t rows_for(const winograd *p, int64_t tiles)
     return rows < REGISTERS ? REGISTERS : at_most(rows, ROWS);
 }
 
-/* ns, about. Vectors of a row of tiles are not full where it is short. */
+/* ns, about. A row of tiles costs its start, and vectors that are not full where it is short. */
 static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
 {
-    double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)(rows_of_tiles * divide_up(p->across, p->lanes));
+    double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
     double places = PLACES * (double)p->channels * (double)rows * tiles / (5.0 * p->lanes);
     double few = (double)rows_for(p, rows_of_tiles * p->across);
-    return places * (0.95 + 1.5 / few + 6.0 / (double)p->channels) + vectors * ((double)p->channels * 8.0 + (double)rows * 8.0) + 500.0;
+    return places * (0.95 + 1.5 / few + 6.0 / (double)p->channels) +
+           (double)(rows_of_tiles * (p->channels + rows)) * (LINE_COST + VECTOR_COST * vectors) + 500.0;
 }
 
 static double cost_of(const winograd *p, int threads)
@@ -316,7 +308,8 @@ static double init(const samba_contract_problem *problem, winograd *p)
     p->rows = divide_up(p->m, p->row_blocks);
     p->range_blocks = divide_up(p->row_blocks, p->ranges);
     p->place_pitch = p->rows * p->pitch;
-    p->line = round_up(p->across + 1, p->lanes) + p->lanes;
+    p->view = (samba_winograd_view){p->first_y, p->first_x, p->y.limit, p->x.limit, p->y.memory, p->across,
+                                    round_up(p->across + 1, p->lanes) + p->lanes};
     p->sums_pitch = round_up(p->images * at_most(2 * p->box, p->y.size) * p->x.size, 16);
     return cost;
 }
@@ -342,7 +335,7 @@ samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_st
     int64_t packed = round_up(PLACES * p->u_place * 4, 64), kept = problem->constant_a ? packed : 0;
     p->shared_bytes = COUNTER_BYTES + packed - kept;
     p->lines_at = round_up(samba_tile_thread_scratch(program), 64);
-    p->v_at = p->lines_at + round_up(8 * p->line * 4, 64);
+    p->v_at = p->lines_at + round_up(samba_winograd_lines(&p->view, p->box) * 4, 64);
     p->m_at = p->v_at + round_up(PLACES * p->channels * p->pitch * 4, 64);
     p->sums_at = p->m_at + round_up(PLACES * p->place_pitch * 4, 64);
     p->thread_bytes = p->sums_at + round_up(p->rows * p->sums_pitch * 4, 64);

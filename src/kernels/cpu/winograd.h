@@ -10,5 +10,9 @@
 double samba_winograd_cost(const samba_contract_problem *problem);
 samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
                                     const samba_tile_program *program, samba_prepared *prepared);
+/* The same of weight gradients: winograd_grad.c. */
+double samba_winograd_grad_cost(const samba_contract_problem *problem);
+samba_status samba_prepare_winograd_grad(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+                                         const samba_tile_program *program, samba_prepared *prepared);
 
 #endif

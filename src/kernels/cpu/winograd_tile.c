@@ -5,7 +5,12 @@
  *
  *   weights  G g G^T     G = 1 0 0 | 1/2 1/2 1/2 | 1/2 -1/2 1/2 | 0 0 1
  *   input    B^T d B     B^T = 1 0 -1 0 | 0 1 1 0 | 0 -1 1 0 | 0 1 0 -1
- *   output   A^T m A     A^T = 1 1 1 0 | 0 1 -1 -1 */
+ *   output   A^T m A     A^T = 1 1 1 0 | 0 1 -1 -1
+ *
+ * and of F(3 x 3, 2 x 2), where the window is what is asked for and a tile of the result's gradient is what moves over the image:
+ *
+ *   gradient G g G^T     G = 1 0 | 1/2 1/2 | 1/2 -1/2 | 0 1
+ *   window   A^T s A     A^T = 1 1 1 0 | 0 1 -1 0 | 0 1 1 -1 */
 #include "kernels/cpu/winograd_tile.h"
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/lanes.h"
@@ -121,6 +126,18 @@ static void input(const float *const *even, const float *const *odd, int64_t til
     }
 }
 
+/* 0 in all lanes but the first n. */
+INLINE floats first_of(floats v, int64_t n)
+{
+#if defined(__AVX512F__)
+    return (floats)_mm512_maskz_mov_ps(span_of_f32(n), (__m512)v);
+#else
+    for (int64_t i = n < 0 ? 0 : n; i < LANES; i++)
+        v[i] = 0;
+    return v;
+#endif
+}
+
 /* A row's pixels, side by side. What is not finite is no number times 0. */
 INLINE floats store_pixels(float *row, int64_t left, floats even, floats odd, floats wrong)
 {
@@ -132,9 +149,7 @@ INLINE floats store_pixels(float *row, int64_t left, floats even, floats odd, fl
     }
     store_span_f32(row, span_of_f32(left), low);
     store_span_f32(row + LANES, span_of_f32(left - LANES), high);
-    for (int64_t i = 0; i < left; i++)
-        wrong[0] += row[i] * 0.0f;
-    return wrong;
+    return wrong + (first_of(low, left) + first_of(high, left - LANES)) * 0.0f;
 }
 
 static bool output(const float *m, int64_t pitch, int64_t width, float *upper, float *lower)
@@ -157,4 +172,63 @@ static bool output(const float *m, int64_t pitch, int64_t width, float *upper, f
     return true;
 }
 
-const samba_winograd SAMBA_ISA_NAME(samba_winograd_kernels) = {weights, split, input, output};
+INLINE void times_g2(floats a, floats b, floats *d)
+{
+    d[0] = a;
+    d[1] = 0.5f * (a + b);
+    d[2] = 0.5f * (a - b);
+    d[3] = b;
+}
+
+static void gradient(const float *const *even, const float *const *odd, int64_t tiles, float *d, int64_t pitch)
+{
+    for (int64_t j = 0; j < tiles; j += LANES) {
+        floats upper[4], lower[4], column[4];
+        times_g2(load(even[0] + j), load(odd[0] + j), upper);
+        times_g2(load(even[1] + j), load(odd[1] + j), lower);
+        UNROLL for (int x = 0; x < 4; x++) {
+            times_g2(upper[x], lower[x], column);
+            UNROLL for (int y = 0; y < 4; y++)
+                store(d + (4 * y + x) * pitch + j, column[y]);
+        }
+    }
+}
+
+INLINE void times_a3(const floats *s, floats *w)
+{
+    floats sum = s[1] + s[2];
+    w[0] = s[0] + sum;
+    w[1] = s[1] - s[2];
+    w[2] = sum - s[3];
+}
+
+static bool window(const float *s, int64_t pitch, int64_t n, float *w)
+{
+    float wrong = 0;
+    for (int64_t i = 0; i < n; i += LANES) {
+        floats rows[3][4];
+        float lanes[9][LANES];
+        UNROLL for (int x = 0; x < 4; x++) {
+            floats column[4], three[3];
+            UNROLL for (int y = 0; y < 4; y++)
+                column[y] = load_span_f32(s + (4 * y + x) * pitch + i, span_of_f32(n - i));
+            times_a3(column, three);
+            UNROLL for (int y = 0; y < 3; y++)
+                rows[y][x] = three[y];
+        }
+        UNROLL for (int y = 0; y < 3; y++) {
+            floats three[3];
+            times_a3(rows[y], three);
+            UNROLL for (int x = 0; x < 3; x++)
+                store(lanes[3 * y + x], three[x]);
+        }
+        for (int64_t l = 0; l < LANES && i + l < n; l++)
+            for (int t = 0; t < 9; t++) {
+                w[(i + l) * 9 + t] = lanes[t][l];
+                wrong += lanes[t][l] * 0.0f;
+            }
+    }
+    return wrong == 0;
+}
+
+const samba_winograd SAMBA_ISA_NAME(samba_winograd_kernels) = {weights, split, input, output, gradient, window};
