@@ -22,6 +22,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 ROUNDS = 6
+aten = torch.ops.aten
+ARITHMETIC_IN_PLACE = {aten.add_, aten.sub_, aten.mul_, aten.div_, aten.sigmoid_, aten.tanh_, aten.exp_, aten.sqrt_}  # what they wrote was rounded too
 
 
 def epsilon(dtype):
@@ -51,8 +53,10 @@ class Noise(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten.multilabel_margin_loss_forward.default:
+        if func is aten.multilabel_margin_loss_forward.default:
             return self.nudge(out[0]), out[1]  # the second result is marks of 0 and 1
+        if func.overloadpacket in ARITHMETIC_IN_PLACE and out.dtype is torch.float64:
+            return out.copy_(self.nudge(out))
         return out if func.is_view or func._schema.is_mutable else torch.utils._pytree.tree_map(self.nudge, out)
 
     def nudged(self, tree):

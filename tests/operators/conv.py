@@ -13,6 +13,10 @@ SIZES = [(2, 1, 3, 4, (7, 6, 5), (3, 2, 3)), (1, 2, 1, 2, (5, 9, 4), (1, 3, 2)),
          (2, 3, 1, 1, (6, 7, 3), (3, 3, 1)), (1, 1, 4, 17, (3, 3, 3), (1, 1, 1))]  # fmt: skip
 OPTIONS = [{}, {"stride": 2}, {"padding": 1}, {"dilation": 2, "padding": 2}, {"stride": (3, 1, 2), "padding": (1, 2, 0), "dilation": (1, 2, 1)}]
 
+# images, channels in and out, side, options: roads of many channels (src/kernels/cpu/columns.c, winograd.c, winograd_grad.c)
+MANY = [(2, 33, 34, 9, {"padding": 1}), (1, 32, 65, 8, {}), (3, 17, 48, 7, {"padding": (1, 0, 1)}), (2, 32, 32, 7, {"stride": 2, "padding": 1}), (2, 33, 48, 23, {"padding": 1}),
+        (2, 48, 65, 14, {"padding": 1})]  # fmt: skip
+
 
 def _cut(options, spatial):
     return {key: value[:spatial] if isinstance(value, tuple) else value for key, value in options.items()}
@@ -37,6 +41,11 @@ def _plain(spatial):
         for layout in Maker.LAYOUTS[1:]:
             x, w = make.tensor(2, 3, *[5] * spatial, layout=layout, low=-2, high=2), make.tensor(2, 3, *[2] * spatial, layout=layout, low=-2, high=2)
             yield Sample((x, w), {"padding": 1}, terms=3 * 2**spatial)
+        for n, i, o, side, options in MANY:
+            if not spread or side**spatial > 1000:
+                continue
+            x, w = make.tensor(n, i, *[side] * spatial, low=-2, high=2), make.tensor(o, i, *[3] * spatial, low=-2, high=2)
+            yield Sample((x, w), _cut(options, spatial), terms=_terms(n, i, (side,) * spatial, (3,) * spatial))
         for padding, size in itertools.product(("same", "valid"), (2, 3)):  # one image
             yield Sample((make.tensor(3, *[6] * spatial, low=-2, high=2), make.tensor(2, 3, *[size] * spatial, low=-2, high=2)), {"padding": padding, "dilation": 1 + spread},
                          terms=3 * size**spatial)  # fmt: skip
