@@ -156,8 +156,7 @@ CASES = [
     Case("resnet18 32px b128", "resnet", 128, SGD, RESNET32, jax=False, compared=2, targets=IMAGE),
     Case("resnet18 224px b8", "resnet", 8, SGD, RESNET224, jax=False, long=True, targets=IMAGE),
     Case("unet w16 128px b8", "unet", 8, ADAMW, UNET16, jax=False, targets=IMAGE),
-    # Products are 93 % of it, and both sides' are near the peak.
-    Case("unet w32 128px b8", "unet", 8, ADAMW, UNET32, jax=False, long=True, targets={**IMAGE, "eager": 1.15}),
+    Case("unet w32 128px b8", "unet", 8, ADAMW, UNET32, jax=False, long=True, targets=IMAGE),
     Case("vit tiny b8", "vit", 8, ADAMW, VIT, jax=False, targets=IMAGE),
     Case("lstm h650 b20", "lstm", 20, ADAMW, {"num_layers": 2, "hidden_size": 650, "block_size": 35, "vocab_size": 10000}, jax=False,
          targets={"ratio": 1.3, "compile_ms": 200}),
