@@ -80,13 +80,18 @@ static samba_status find_place(samba_compiler *c, const char *module, const char
     return SAMBA_OK;
 }
 
-samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, samba_stage *stage)
+static samba_status new_operators(samba_compiler *c, int64_t count, samba_stage_operator **operators)
 {
     int32_t nothing;
     SAMBA_TRY(find_word(c, "", &nothing)); /* word 0 */
-    samba_stage_operator *operators = samba_arena_alloc(&c->plan.arena, sizeof *operators * (size_t)group->member_count);
-    if (!operators)
-        return SAMBA_ERROR_MEMORY;
+    *operators = samba_arena_alloc(&c->plan.arena, sizeof **operators * (size_t)count);
+    return *operators ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
+samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, samba_stage *stage)
+{
+    samba_stage_operator *operators;
+    SAMBA_TRY(new_operators(c, group->member_count, &operators));
     for (int64_t m = 0; m < group->member_count; m++) {
         const samba_node *node = samba_node_at(c->graph, group->members[m]);
         char shape[SAMBA_SHAPE_TEXT], type[SAMBA_SHAPE_TEXT + 16];
@@ -104,11 +109,8 @@ samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, 
 
 samba_status samba_stage_operators_link(samba_compiler *c, const samba_plan *from, samba_stage *stage)
 {
-    int32_t nothing;
-    SAMBA_TRY(find_word(c, "", &nothing)); /* word 0 */
-    samba_stage_operator *operators = samba_arena_alloc(&c->plan.arena, sizeof *operators * (size_t)stage->operator_count);
-    if (!operators)
-        return SAMBA_ERROR_MEMORY;
+    samba_stage_operator *operators;
+    SAMBA_TRY(new_operators(c, stage->operator_count, &operators));
     for (int32_t i = 0; i < stage->operator_count; i++) {
         const samba_plan_place *place = &from->places[stage->operators[i].place];
         SAMBA_TRY(find_word(c, from->words[stage->operators[i].op], &operators[i].op));

@@ -164,9 +164,11 @@ static samba_status name_modules(samba_compiler *c, int32_t first, int32_t end, 
     }
     for (int32_t s = first; s < end && common; s++) {
         const char *module = module_of(plan, s);
+        if (!module[0])
+            continue;
         size_t own = length + (module[length] == '.');
         own += strcspn(module + own, ".");
-        bool known = !module[0];
+        bool known = false;
         for (int k = 0; k < count && k < SHOWN && !known; k++)
             known = lengths[k] == own && strncmp(shown[k], module, own) == 0;
         if (known)

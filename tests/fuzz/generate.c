@@ -213,7 +213,8 @@ samba_ref fuzz_fresh(fuzz_maker *m, const char *kind, samba_dtype dtype, int ran
     attrs.leaf.name = samba_graph_intern(m->graph, name);
     attrs.leaf.dtype = dtype;
     attrs.leaf.shape.count = rank;
-    memcpy(attrs.leaf.shape.at, shape, sizeof *shape * (size_t)rank);
+    if (rank > 0)
+        memcpy(attrs.leaf.shape.at, shape, sizeof *shape * (size_t)rank);
     return fuzz_add(m, SAMBA_OP_input, 0, NULL, &attrs);
 }
 

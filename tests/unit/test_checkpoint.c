@@ -349,7 +349,6 @@ static void test_damage(void **unused)
     char path[256], name[128];
     clear();
     begin(&f, 1);
-    begin(&g, 2);
     samba_checkpoint_options options = at_step(1);
     options.shard_size = 1;
     must(&f, samba_run(f.session, &f.run));

@@ -50,8 +50,6 @@ typedef struct columns {
     const samba_column_piece **pieces; /* [box][tap] */
 } columns;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Pixels of a row lie side by side, or every second one is taken. What has no window and lies evenly is a plain product. */
 static bool recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
 {

@@ -217,7 +217,7 @@ static samba_status fill_rows(depthwise *p, samba_arena *arena)
     return SAMBA_OK;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; }
+static int64_t steps_to(int64_t distance, int64_t step) { return distance > 0 ? divide_up(distance, step) : 0; }
 
 static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
 {
@@ -229,14 +229,14 @@ static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
         return SAMBA_ERROR_MEMORY;
     for (int64_t phase = 0; phase < x->dilation && phase < x->size; phase++)
         for (int64_t i = phase; i < x->size; i += lanes * x->dilation) {
-            int64_t begin = addends, count = at_most(lanes, divide_up(x->size - i, x->dilation));
+            int64_t begin = addends, count = at_most(lanes, steps_to(x->size - i, x->dilation));
             for (int64_t t = 0; t < x->taps; t++) {
                 int64_t at = x->base + i * x->step + t * x->tap_step, pixel = at / x->dilation, low = 0, high = count;
                 if (at % x->dilation)
                     continue;
                 if (x->windowed) {
-                    low = divide_up(-pixel, x->step);
-                    high = at_most(count, divide_up(x->limit - pixel, x->step));
+                    low = steps_to(-pixel, x->step);
+                    high = at_most(count, steps_to(x->limit - pixel, x->step));
                 }
                 if (low >= high)
                     continue;

@@ -262,8 +262,6 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 /* ---- preparing ---- */
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Parts of at most `most`, alike in size. */
 static int64_t deal(int64_t total, int64_t most, int64_t *size)
 {

@@ -111,8 +111,8 @@ static void merge_dims(move *m)
 {
     int kept = 0;
     for (int i = 0; i < m->rank; i++) {
-        dim x = m->dims[i], *before = &m->dims[kept - 1];
-        if (kept > 0 && before->d == x.size * x.d && before->s == x.size * x.s)
+        dim x = m->dims[i], *before = kept > 0 ? &m->dims[kept - 1] : NULL;
+        if (before && before->d == x.size * x.d && before->s == x.size * x.s)
             *before = (dim){before->size * x.size, x.d, x.s};
         else
             m->dims[kept++] = x;

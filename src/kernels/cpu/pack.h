@@ -15,6 +15,7 @@
 
 #include "kernels/kernel.h"
 
+static inline int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static inline int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 

@@ -54,8 +54,6 @@ typedef struct winograd {
     char *kept;
 } winograd;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* ---- units ---- */
 
 typedef struct winograd_unit {

@@ -42,8 +42,6 @@ typedef struct winograd_grad {
     int64_t lines_at, strip_at, v_at, d_at, s_at, row_at, thread_bytes;
 } winograd_grad;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 #define LINE_COST 8.0 /* ns, about, of a row of tiles and of a vector of it */
 #define VECTOR_COST 10.0
 
