@@ -47,7 +47,7 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
 #else
         floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
         UNROLL for (int j = 0; j < vectors; j++)
-            sums[i][j] += y * x[j];
+            sums[i][j] = fused_floats(y, x[j], sums[i][j]);
 #endif
     }
 }

@@ -27,6 +27,15 @@ typedef double doubles __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ints __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
 
+/* a b + c, rounded once where the CPU has that: said, not left to the compiler, whose mind differs from one loop to the next */
+#if defined(__AVX512F__)
+INLINE floats fused_floats(floats a, floats b, floats c) { return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#elif defined(__FMA__)
+INLINE floats fused_floats(floats a, floats b, floats c) { return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#else
+INLINE floats fused_floats(floats a, floats b, floats c) { return a * b + c; }
+#endif
+
 /* The first n lanes, 1 <= n <= all; the others are 0 and their memory is not touched. */
 #if defined(__AVX512F__)
 INLINE floats load_part_f32(const float *p, int n) { return (floats)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
