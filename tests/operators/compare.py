@@ -81,8 +81,9 @@ def expected_around(truth, torchs, moves, dtype, ulp, terms):
     allowed = epsilon(dtype) * magnitude * (ulp + terms**0.5)
     if moves:
         square = sum((move - truth).nan_to_num(0, 0, 0).square() for move in moves) / len(moves)
-        allowed = allowed + (8 + terms**0.5) * square.sqrt() + square.mean().sqrt()
-        magnitude = torch.maximum(magnitude, square.sqrt() * (3**0.5 / epsilon(dtype)))  # noise of -eps to eps is sqrt(3) smaller on the average
+        whole = square.mean().sqrt() if square.numel() else 0.0
+        allowed = allowed + (8 + terms**0.5) * square.sqrt() + whole
+        magnitude = torch.maximum(magnitude, torch.clamp(square.sqrt(), min=whole) * (3**0.5 / epsilon(dtype)))  # noise of -eps to eps is sqrt(3) smaller on the average
     allowed = allowed.nan_to_num(0, 0, 0) * (2 if dtype is torch.float64 else 1)
     return Expected(truth, torchs, dtype, allowed + ulp * torch.finfo(dtype).smallest_normal * epsilon(dtype), magnitude)
 
