@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,18 +19,11 @@
 
 #include "../pef/plans.h"
 #include "failing_allocator.h"
+#include "seeded.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
 
 static char pef[64], folder[72];
-static uint64_t seed;
-
-static uint64_t next_random(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    return seed ^= seed << 17;
-}
 
 typedef struct fixture {
     failing_allocator state;
@@ -585,8 +577,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_between_sections), cmocka_unit_test(test_files),
                                        cmocka_unit_test(test_keep),   cmocka_unit_test(test_damage),           cmocka_unit_test(test_others),
                                        cmocka_unit_test(test_no_room), cmocka_unit_test(test_allocations)};
-    seed = (uint64_t)time(NULL) * 2654435761u + 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    seed_anew();
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* memory: thousands of files are flushed */
     snprintf(pef, sizeof pef, "%s/samba_test_checkpoint_XXXXXX", base);
     int file = mkstemp(pef);

@@ -8,31 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "failing_allocator.h"
+#include "graph_fixture.h"
 #include "ops/ops.h"
 #include <math.h>
-
-typedef struct fixture {
-    samba_context *context;
-    samba_graph *graph;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    assert_int_equal(samba_context_new(NULL, &f->context), SAMBA_OK);
-    assert_int_equal(samba_graph_new(f->context, "test", &f->graph), SAMBA_OK);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    samba_graph_free(f->graph);
-    samba_context_free(f->context);
-    free(f);
-    return 0;
-}
 
 static samba_attrs leaf_attrs(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape)
 {

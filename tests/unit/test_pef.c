@@ -8,21 +8,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "seeded.h"
 #include "written_pef.h"
 #include "pef/names.h"
-
-static uint64_t seed;
-
-static uint64_t next_random(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    return seed ^= seed << 17;
-}
 
 static samba_status decode(fixture *f, const void *bytes, size_t size)
 {
@@ -732,8 +723,7 @@ int main(void)
         cmocka_unit_test(test_truncation), cmocka_unit_test(test_headers),       cmocka_unit_test(test_hostile_messages),
         cmocka_unit_test(test_check),      cmocka_unit_test(test_empty_domain),  cmocka_unit_test(test_files),
         cmocka_unit_test(test_log),        cmocka_unit_test(test_names),         cmocka_unit_test(test_allocations)};
-    seed = (uint64_t)time(NULL) * 2654435761u + 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    seed_anew();
     strcpy(path, "/tmp/samba_test_pef_XXXXXX");
     int file = mkstemp(path);
     if (file < 0)

@@ -12,19 +12,15 @@
 #include <cmocka.h>
 
 #include "kernels/cpu/rows.h"
+#include "seeded.h"
 #include "training.h"
 
 #include <math.h>
 #include <sambaflow/functional.h>
 
-static uint64_t seed;
-
 static float quarter(void) /* -2 to 1.75 */
 {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (float)((int)(seed % 16) - 8) / 4;
+    return (float)((int)(next_random() % 16) - 8) / 4;
 }
 
 static uint16_t half_of(float x) /* exact: such a number has few digits */
@@ -240,7 +236,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops), cmocka_unit_test(products), cmocka_unit_test(queries)};
     if (!training_begin())
         return 1;
-    seed = (uint64_t)getpid() * 2654435761u + 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    seed_anew();
     return training_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -9,25 +9,17 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "../pef/plans.h"
 #include "failing_allocator.h"
+#include "seeded.h"
 #include "kernels/kernel.h"
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
 static char path[64], checkpoint[80];
-static uint64_t seed;
-
-static uint64_t next_random(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    return seed ^= seed << 17;
-}
 
 typedef struct fixture {
     failing_allocator state;
@@ -783,8 +775,7 @@ int main(void)
                                        cmocka_unit_test(test_null_device),     cmocka_unit_test(test_facts),
                                        cmocka_unit_test(test_checkpoint),      cmocka_unit_test(test_run_allocates_nothing),
                                        cmocka_unit_test(test_allocations),     cmocka_unit_test(test_damaged_plans)};
-    seed = (uint64_t)time(NULL) * 2654435761u + 1;
-    print_message("seed %llu\n", (unsigned long long)seed);
+    seed_anew();
     strcpy(path, "/tmp/samba_test_session_XXXXXX");
     int file = mkstemp(path);
     if (file < 0)

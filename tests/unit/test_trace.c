@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "failing_allocator.h"
+#include "graph_fixture.h"
 #include "ops/ops.h"
 
 #include <sambaflow/functional.h>
@@ -18,29 +19,6 @@
     SAMBA_COUNT(((int[]){__VA_ARGS__})), (int[]) { __VA_ARGS__ }
 #define SHAPE(...)                                                                                                               \
     SAMBA_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]) { __VA_ARGS__ }
-
-typedef struct fixture {
-    samba_context *context;
-    samba_graph *graph;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    assert_int_equal(samba_context_new(NULL, &f->context), SAMBA_OK);
-    assert_int_equal(samba_graph_new(f->context, "model", &f->graph), SAMBA_OK);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    samba_graph_free(f->graph);
-    samba_context_free(f->context);
-    free(f);
-    return 0;
-}
 
 /* Declared on first use; named after dtype and shape unless a name is given. */
 static samba_value make_input(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape)

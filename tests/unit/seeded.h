@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random numbers of a test (Marsaglia, Xorshift RNGs, 2003), from a seed that differs every time and is printed. Include after cmocka.h. */
+#ifndef SAMBA_TEST_SEEDED_H
+#define SAMBA_TEST_SEEDED_H
+
+#include <stdint.h>
+#include <time.h>
+
+static uint64_t seed;
+
+static inline uint64_t next_random(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+static inline void seed_anew(void)
+{
+    seed = (uint64_t)time(NULL) * 2654435761u + 1;
+    print_message("seed %llu\n", (unsigned long long)seed);
+}
+
+#endif
