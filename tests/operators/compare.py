@@ -17,6 +17,7 @@ What torch gives in the dtype itself is as good: an element that differs from th
 and infinities are where the truth, rounded to the dtype, has them, or where torch has them. Integers and bool are torch's own, to the last bit, and so
 is everything of a row that says `exact`, signed zeros included."""
 import dataclasses
+import math
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -55,6 +56,8 @@ class Noise(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         if func is aten.multilabel_margin_loss_forward.default:
             return self.nudge(out[0]), out[1]  # the second result is marks of 0 and 1
+        if func.overloadpacket is aten.abs or func.overloadpacket is aten.linalg_vector_norm and math.isinf(args[1] if len(args) > 1 else 2):
+            return out  # exact; where they are equal the greatest stood
         if func.overloadpacket in ARITHMETIC_IN_PLACE and out.dtype is torch.float64:
             return out.copy_(self.nudge(out))
         return out if func.is_view or func._schema.is_mutable else torch.utils._pytree.tree_map(self.nudge, out)
