@@ -31,6 +31,7 @@
 #define DEFAULT_CASES 150
 #define MOST_SINKS 64
 #define MOST_LEAVES 48
+#define MOST_ELEMENTS 4000000
 
 #ifdef __SANITIZE_ADDRESS__
 static int64_t guard = 0; /* the sanitizer has its own */
@@ -291,19 +292,44 @@ static const random_family *choose_family(random_case *t)
     return &random_families[i];
 }
 
-static void run_case(uint64_t seed)
+/* Elements of all values: how long the reference takes, about. A budget bounds operands, not what operators are expanded into. */
+static int64_t elements_of(const samba_graph *graph)
+{
+    int64_t elements = 0;
+    for (int64_t i = 0; i < graph->node_count; i++)
+        elements += count_of(graph->nodes[i].rank, graph->nodes[i].shape);
+    return elements;
+}
+
+/* A seed's model, traced in t, and its graph; of smaller sizes until it has few elements. */
+static samba_graph *make_model(random_case *t, running *run)
 {
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32,
                                          SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
-    random_case t = {.state = seed * UINT64_C(0xd1342543de82ef95), .context = context, .exact = true, .budget = 100000};
-    const random_family *family = choose_family(&t);
-    running run = {seed, family->name, NULL, NULL};
-    t.dtype = dtypes[below(&t, SAMBA_COUNT(dtypes))];
-    need(samba_graph_new(context, "random", &t.graph));
-    run.traced = t.graph;
-    family->make(&t);
-    if (samba_graph_status(t.graph) != SAMBA_OK)
-        report(&run, "the generator made no sound model: %s", samba_error_message(context));
+    for (int64_t budget = 100000;; budget /= 4) {
+        *t = (random_case){.state = run->seed * UINT64_C(0xd1342543de82ef95), .context = context, .exact = true, .budget = budget};
+        const random_family *family = choose_family(t);
+        run->family = family->name;
+        t->dtype = dtypes[below(t, SAMBA_COUNT(dtypes))];
+        need(samba_graph_new(context, "random", &t->graph));
+        run->traced = t->graph;
+        family->make(t);
+        if (samba_graph_status(t->graph) != SAMBA_OK)
+            report(run, "the generator made no sound model: %s", samba_error_message(context));
+        samba_graph *graph;
+        need(t->inference ? samba_graph_rewrite(t->graph, NULL, NULL, &graph) : samba_autodiff(t->graph, 1, &graph));
+        if (elements_of(graph) <= MOST_ELEMENTS || budget == 0)
+            return graph;
+        samba_graph_free(graph);
+        samba_graph_free(t->graph);
+    }
+}
+
+static void run_case(uint64_t seed)
+{
+    random_case t;
+    running run = {.seed = seed};
+    samba_graph *graph = make_model(&t, &run);
 
     char path[512];
     samba_compile_options options = samba_compile_defaults();
@@ -311,16 +337,10 @@ static void run_case(uint64_t seed)
     options.inference = t.inference;
     options.output_folder = folder;
     options.verify = true;
-    samba_graph *graph;
     samba_plan plan;
     if (samba_compile(context, &options, path, sizeof path) != SAMBA_OK || samba_pef_read(context, path, &plan) != SAMBA_OK)
         report(&run, "compile: %s", samba_error_message(context));
     run.plan = &plan;
-    if (t.inference)
-        need(samba_graph_rewrite(t.graph, NULL, NULL, &graph));
-    else
-        need(samba_autodiff(t.graph, 1, &graph));
-
     samba_arena arena;
     samba_array values[MOST_SINKS];
     double allowed[MOST_SINKS];
