@@ -4,7 +4,7 @@
  * the blocks; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
  * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
  * they are hot and does all that is stored. Where it only stores them, they are made in the result's memory at once. Otherwise
- * nothing but scratch is written here. Large products go to panel.c, convolutions of many channels to winograd.c or columns.c, input
+ * nothing but scratch is written here. Large products go to panel.c, convolutions of many channels to winograd.c, winograd_grad.c or columns.c, input
  * gradients of convolutions to fold.c and depthwise ones to depthwise.c where that is cheaper.
  *
  * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
@@ -557,6 +557,33 @@ static int64_t lay_out_kept(contraction *c, int64_t batches)
     return c->row_kept_at + (c->row_kept ? c->row_batches * plan->row.inner.blocks * plan->row.own.blocks * c->row_slot : 0);
 }
 
+/* What convolutions have besides: a cost in ns, below 0 where a road does not lead there. */
+typedef struct convolution_road {
+    double (*cost)(const samba_contract_problem *problem);
+    samba_status (*prepare)(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+                            const samba_tile_program *program, samba_prepared *prepared);
+} convolution_road;
+
+static const convolution_road roads[] = {{samba_depthwise_cost, samba_prepare_depthwise},
+                                         {samba_winograd_grad_cost, samba_prepare_winograd_grad},
+                                         {samba_winograd_cost, samba_prepare_winograd},
+                                         {samba_columns_cost, samba_prepare_columns},
+                                         {samba_fold_cost, samba_prepare_fold}};
+
+/* The road that costs least and less than `cost`; NULL: none. */
+static const convolution_road *choose_road(const samba_contract_problem *problem, double cost)
+{
+    const convolution_road *best = NULL;
+    for (int i = 0; i < SAMBA_COUNT(roads); i++) {
+        double own = roads[i].cost(problem);
+        if (own >= 0 && own < cost) {
+            cost = own;
+            best = &roads[i];
+        }
+    }
+    return best;
+}
+
 samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     contraction *c = (contraction *)samba_arena_alloc(prepare->arena, sizeof *c);
@@ -597,22 +624,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         if (!short_copy && samba_panel_suits(&problem))
             return samba_prepare_panel(prepare, &problem, c->program, &c->finish, c->blocks, prepared);
         samba_contract_choose(&problem, &c->plan);
-        double folded = samba_fold_cost(&problem);
-        double filtered = samba_depthwise_cost(&problem);
-        double gathered = samba_columns_cost(&problem);
-        double others = folded >= 0 && folded < c->plan.cost ? folded : c->plan.cost;
-        if (filtered >= 0 && filtered < others && (gathered < 0 || filtered < gathered))
-            return samba_prepare_depthwise(prepare, stage, &problem, c->program, prepared);
-        double fewer = samba_winograd_cost(&problem);
-        double summed = samba_winograd_grad_cost(&problem);
-        if (summed >= 0 && summed < c->plan.cost)
-            return samba_prepare_winograd_grad(prepare, stage, &problem, c->program, prepared);
-        if (fewer >= 0 && fewer < others && (gathered < 0 || fewer < gathered))
-            return samba_prepare_winograd(prepare, stage, &problem, c->program, prepared);
-        if (gathered >= 0 && gathered < others)
-            return samba_prepare_columns(prepare, stage, &problem, c->program, prepared);
-        if (folded >= 0 && folded < c->plan.cost)
-            return samba_prepare_fold(prepare, stage, &problem, c->program, prepared);
+        const convolution_road *road = choose_road(&problem, c->plan.cost);
+        if (road)
+            return road->prepare(prepare, stage, &problem, c->program, prepared);
         c->contract = *contract;
         kept_bytes = lay_out_kept(c, problem.batches);
         choose_place(c);
