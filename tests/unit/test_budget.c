@@ -54,6 +54,24 @@ static void lenet(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(h, "fc3", 10), samba_input(g, "label")));
 }
 
+/* Convolutions that may be computed in several ways, by what they cost: the same one when they are computed again. */
+static void residual(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_conv2d_options pad = {.padding = {1, 1}};
+    samba_value h = samba_conv2d(samba_input(g, "x"), "stem", 48, SHAPE(3, 3), &pad);
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "block%d", i);
+        samba_scope_push(g, name);
+        samba_value y = samba_conv2d(samba_gelu(samba_group_norm(h, "norm1", 4, NULL)), "conv1", 48, SHAPE(3, 3), &pad);
+        h = samba_add(h, samba_conv2d(samba_relu(samba_group_norm(y, "norm2", 4, NULL)), "conv2", 48, SHAPE(3, 3), &pad));
+        samba_scope_pop(g);
+    }
+    h = samba_max_pool2d(h, SHAPE(2, 2), NULL);
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_flatten(h, 1, -1), "fc", 10), samba_input(g, "label")));
+}
+
 typedef struct sizes {
     int64_t layers, batch, time, width, heads, words;
     double dropout;
@@ -103,6 +121,7 @@ static const budget_case cases[] = {
     {"mlp", mlp, NULL, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.3},
     {"resffn", resffn, NULL, SAMBA_FLOAT32, 2, 1, {64, 100}, {64}, 10, 0.1},
     {"lenet", lenet, NULL, SAMBA_FLOAT32, 4, 1, {16, 1, 28, 28}, {16}, 10, 0},
+    {"residual", residual, NULL, SAMBA_FLOAT32, 4, 1, {4, 3, 26, 26}, {4}, 10, 0.2},
     {"gpt", gpt, &little, SAMBA_INT64, 2, 2, {4, 32}, {4, 32}, 90, 0.5},
 };
 
