@@ -57,6 +57,15 @@ static void adding(samba_graph *g, const void *unused)
     samba_output(g, "total", samba_sum(cache, 0, NULL, false));
 }
 
+/* The question by a matrix made of two parameters, one after the other: the first part alike in all graphs, the second by a factor of the graph. */
+static void joined(samba_graph *g, const void *factor)
+{
+    samba_value part = samba_parameter(g, "part", SAMBA_FLOAT32, 2, SHAPE(5, IN), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_value other = samba_parameter(g, "other", SAMBA_FLOAT32, 2, SHAPE(3, IN), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_value parts[] = {samba_exp(part), samba_mul_scalar(samba_sin(other), *(const double *)factor)};
+    samba_output(g, "logits", samba_matmul(samba_input(g, "question"), samba_transpose(samba_concat(2, parts, 0), 0, 1)));
+}
+
 /* ---- helpers ---- */
 static samba_multigraph *graphs_new(void)
 {
@@ -243,6 +252,37 @@ static void constants_are_shared(void **unused)
     samba_session_free(train);
     samba_session_free(both);
     samba_session_free(alone);
+    data_free(&d);
+}
+
+/* Results that are joined in one buffer are several stages' work: of graphs that join other things, each has its own. */
+static void joined_constants(void **unused)
+{
+    (void)unused;
+    static const double factors[] = {2, 3};
+    static const char *const names[] = {"twice", "thrice"};
+    data d = data_new();
+    samba_multigraph *m = graphs_new();
+    samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, 8)), *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, 8));
+    samba_session *alone[2];
+    for (int i = 0; i < 2; i++) {
+        samba_compile_options options = compile_of(names[i], joined, &factors[i], 1, &d.question);
+        options.inference = true;
+        alone[i] = compile_and_open(&options, 1, 7);
+        need(samba_multigraph_add(m, &options, false));
+    }
+    samba_session *both = graphs_open(m, 1);
+    for (int round = 0; round < 4; round++) {
+        need(run(alone[round % 2], NULL, 1, &d.question, expected));
+        need(run(both, names[round % 2], 1, &d.question, given));
+        assert_bits_of(given, expected);
+    }
+    for (int i = 0; i < 2; i++)
+        samba_session_free(alone[i]);
+    samba_session_free(both);
+    samba_multigraph_free(m);
+    samba_tensor_free(given);
+    samba_tensor_free(expected);
     data_free(&d);
 }
 
@@ -573,7 +613,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place), cmocka_unit_test(inputs_are_regions),   cmocka_unit_test(graphs_have_an_order),
-        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(constants_are_shared), cmocka_unit_test(names_mean_one_thing),
+        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(constants_are_shared), cmocka_unit_test(joined_constants), cmocka_unit_test(names_mean_one_thing),
         cmocka_unit_test(no_memory),
     };
     if (!training_begin())
