@@ -74,7 +74,8 @@ class Ports:
         """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input as it is."""
         ports = [self._inputs.get(x._sn_name) for x in tensors]
         given = [(port.c, address) for x, port in zip(tensors, ports) if port is not None and (address := address_of(x._held, port))]
-        self._device._set_from(*zip(*given)) if given else None
+        if given:
+            self._device._set_from(*zip(*given))
         for x, port in zip(tensors, ports):
             if port is not None and not address_of(x._held, port):
                 self._device.set(host_tensor(x, port.name))
