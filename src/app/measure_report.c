@@ -4,8 +4,6 @@
  * random values, measure, print. */
 #include "app/app.h"
 
-#include <string.h>
-
 static void report_line(samba_table *table, const char *what, const char *value, const char *note)
 {
     samba_table_row(table, "%s\t%s\t%s", what, value, note);
@@ -122,15 +120,6 @@ static samba_status measure(samba_context *context, const samba_measure_job *job
     return status;
 }
 
-/* The one that was named, or the first: where there are several and none was named, the session refuses. */
-static int32_t find_graph(const samba_plan *plan, const char *name)
-{
-    for (int32_t i = 0; name && i < plan->graph_count; i++)
-        if (strcmp(plan->graphs[i].name, name) == 0)
-            return i;
-    return 0;
-}
-
 samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job)
 {
     samba_plan plan;
@@ -140,7 +129,8 @@ samba_status samba_measure_pef(samba_context *context, const samba_measure_job *
     samba_session *session = NULL;
     samba_io io = {0};
     samba_status status = samba_pef_read(context, job->pef, &plan);
-    int32_t graph = status == SAMBA_OK ? find_graph(&plan, job->measure.graph_name) : 0;
+    int32_t graph = status == SAMBA_OK ? samba_plan_graph_named(&plan, job->measure.graph_name) : 0;
+    graph = graph < 0 ? 0 : graph; /* the session refuses */
     if (status == SAMBA_OK)
         status = samba_io_new(context, &plan, graph, job->session.seed, &arena, &io);
     samba_plan_free(&plan);

@@ -76,14 +76,6 @@ static bool output_wanted(const samba_cli_arguments *arguments, const char *name
     return arguments->output_count == 0;
 }
 
-/* The one that was named, or the first: where there are several and none was named, the run refuses. */
-static void find_graph(runner *r)
-{
-    for (int32_t i = 0; r->arguments->graph_name && i < r->plan.graph_count; i++)
-        if (strcmp(r->plan.graphs[i].name, r->arguments->graph_name) == 0)
-            r->graph = i;
-}
-
 static samba_status make_tensors(runner *r)
 {
     const samba_cli_arguments *a = r->arguments;
@@ -223,7 +215,8 @@ static samba_status report(const runner *r)
 static samba_status work(runner *r)
 {
     SAMBA_TRY(samba_pef_read(r->context, r->arguments->pef, &r->plan));
-    find_graph(r);
+    int32_t graph = samba_plan_graph_named(&r->plan, r->arguments->graph_name);
+    r->graph = graph < 0 ? 0 : graph; /* the run refuses */
     SAMBA_TRY(make_tensors(r));
     samba_session_options options = samba_cli_session_options(r->arguments);
     SAMBA_TRY(samba_session_new(r->context, r->arguments->pef, &options, &r->session));

@@ -152,10 +152,7 @@ samba_status samba_pass_coalesce(samba_compiler *c)
     int32_t kept = 0;
     for (int32_t s = 0; s < plan->stage_count;) {
         samba_stage *first = &plan->stages[kept];
-        *first = plan->stages[s];
-        c->stage_phase[kept] = c->stage_phase[s];
-        c->stage_redone[kept] = c->stage_redone[s];
-        c->stage_graph[kept] = c->stage_graph[s];
+        samba_plan_move_stage(c, s, kept);
         samba_stage last = plan->stages[s]; /* as it was: distances are between neighbours */
         int64_t start = 0;
         int32_t next = s + 1;

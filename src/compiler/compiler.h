@@ -238,6 +238,8 @@ void samba_origins_free(samba_compiler *compiler);
 
 /* lower.c and its families */
 samba_status samba_plan_add_stage(samba_compiler *compiler, samba_phase phase, samba_stage **stage);
+/* Where some stages are dropped, the others move forward: to <= from. */
+void samba_plan_move_stage(samba_compiler *compiler, int32_t from, int32_t to);
 samba_status samba_stage_label(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
 /* lower_tile.c: the group's program; plan_rank and plan_shape as samba_emitter_finish takes them */
 samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape, samba_stage *stage);

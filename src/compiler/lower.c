@@ -25,6 +25,14 @@ samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_st
     return SAMBA_OK;
 }
 
+void samba_plan_move_stage(samba_compiler *c, int32_t from, int32_t to)
+{
+    c->plan.stages[to] = c->plan.stages[from];
+    c->stage_phase[to] = c->stage_phase[from];
+    c->stage_redone[to] = c->stage_redone[from];
+    c->stage_graph[to] = c->stage_graph[from];
+}
+
 /* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes; and its operators one by one. */
 samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samba_stage *stage)
 {

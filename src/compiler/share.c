@@ -26,14 +26,6 @@ static bool same(const samba_plan *plan, const samba_stage *a, const samba_stage
     return true;
 }
 
-static void keep(samba_compiler *c, int32_t from, int32_t to)
-{
-    c->plan.stages[to] = c->plan.stages[from];
-    c->stage_phase[to] = c->stage_phase[from];
-    c->stage_redone[to] = c->stage_redone[from];
-    c->stage_graph[to] = c->stage_graph[from];
-}
-
 static void rename_buffers(samba_stage *stage, const int32_t *now)
 {
     for (int32_t o = 0; o < stage->operand_count; o++)
@@ -70,7 +62,7 @@ samba_status samba_share_constants(samba_compiler *c)
         }
         if (constant[s])
             constants[count++] = kept;
-        keep(c, s, kept++);
+        samba_plan_move_stage(c, s, kept++);
     }
     plan->stage_count = kept;
     return SAMBA_OK;

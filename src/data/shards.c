@@ -129,26 +129,22 @@ static samba_status read_index(samba_context *context, const char *path, samba_t
 /* ---- folders ---- */
 static samba_status read_folder(samba_context *context, const char *folder, samba_tensor_list *list)
 {
-    struct stat facts;
-    samba_text path;
-    samba_text_init(&path, context);
-    samba_text_add(&path, "%s/" INDEX, folder);
-    samba_status status = path.status;
-    if (status == SAMBA_OK && stat(path.data, &facts) == 0)
-        status = read_index(context, path.data, list);
-    else if (status == SAMBA_OK) {
-        samba_text_clear(&path);
+    static const struct {
+        const char *name;
+        samba_status (*read)(samba_context *context, const char *path, samba_tensor_list *list);
+    } kinds[] = {{INDEX, read_index}, {ONE, samba_safetensors_read}};
+    for (int i = 0; i < SAMBA_COUNT(kinds); i++) {
+        struct stat facts;
+        samba_text path;
         samba_text_init(&path, context);
-        samba_text_add(&path, "%s/" ONE, folder);
-        status = path.status;
-        if (status == SAMBA_OK && stat(path.data, &facts) == 0)
-            status = samba_safetensors_read(context, path.data, list);
-        else if (status == SAMBA_OK)
-            status = samba_fail(context, SAMBA_ERROR_FILE, "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights",
-                                folder);
+        samba_text_add(&path, "%s/%s", folder, kinds[i].name);
+        bool found = path.status == SAMBA_OK && stat(path.data, &facts) == 0;
+        samba_status status = found ? kinds[i].read(context, path.data, list) : path.status;
+        samba_text_clear(&path);
+        if (found || status != SAMBA_OK)
+            return status;
     }
-    samba_text_clear(&path);
-    return status;
+    return samba_fail(context, SAMBA_ERROR_FILE, "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights", folder);
 }
 
 samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list)

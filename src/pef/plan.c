@@ -65,6 +65,14 @@ int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section)
     return graph;
 }
 
+int32_t samba_plan_graph_named(const samba_plan *plan, const char *name)
+{
+    for (int32_t i = 0; i < plan->graph_count; i++)
+        if (name ? strcmp(plan->graphs[i].name, name) == 0 : plan->graph_count == 1)
+            return i;
+    return -1;
+}
+
 bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor)
 {
     int32_t low = 0, high = graph->tensor_count;

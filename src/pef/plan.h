@@ -98,6 +98,8 @@ typedef struct samba_plan {
 samba_status samba_plan_own_graph(samba_plan *plan);
 /* The graph of a section. */
 int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section);
+/* The graph of that name, NULL: the only one; -1 where there is none. */
+int32_t samba_plan_graph_named(const samba_plan *plan, const char *name);
 /* Does the graph have the tensor? */
 bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
 

@@ -120,9 +120,9 @@ samba_status samba_select_begin(samba_session *session)
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph)
 {
     const samba_plan *plan = &session->plan;
-    for (*graph = 0; *graph < plan->graph_count; ++*graph)
-        if (name ? strcmp(plan->graphs[*graph].name, name) == 0 : plan->graph_count == 1)
-            return SAMBA_OK;
+    *graph = samba_plan_graph_named(plan, name);
+    if (*graph >= 0)
+        return SAMBA_OK;
     samba_words words = {.used = 0};
     for (int32_t i = 0; i < plan->graph_count; i++)
         samba_words_add(&words, plan->graphs[i].name);

@@ -198,23 +198,25 @@ def test_of_something_else(pef, tmp_path):
         samba.session.load_checkpoint(tmp_path)
 
 
+CONFIG = hf.GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=40, n_positions=8, use_cache=False)
+
+
+class Hidden(hf.GPT2Model):
+    def forward(self, tokens):
+        return super().forward(input_ids=tokens).last_hidden_state
+
+
 def test_transformers_reads_it(tmp_path):
     """Weights in several files, by Hugging Face's own reader."""
-    config = hf.GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=40, n_positions=8, use_cache=False)
-
-    class Hidden(hf.GPT2Model):
-        def forward(self, tokens):
-            return super().forward(input_ids=tokens).last_hidden_state
-
     torch.manual_seed(0)
-    model = samba.from_torch_model_(Hidden(config).eval())
+    model = samba.from_torch_model_(Hidden(CONFIG).eval())
     tokens = (samba.randint(40, (2, 8), name="tokens"),)
     pef = samba.session.compile(model, tokens, name="hidden", inference=True, output_folder=str(tmp_path))
     samba.session.reset()
     utils.trace_graph(model, tokens, pef=pef)
     path = pathlib.Path(samba.session.save_checkpoint(tmp_path, 3, shard_size=4000))
     assert len(list(path.glob("model-*-of-*.safetensors"))) > 2
-    read, info = hf.GPT2Model.from_pretrained(path, config=config, output_loading_info=True)
+    read, info = hf.GPT2Model.from_pretrained(path, config=CONFIG, output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"]
     for name, value in read.state_dict().items():
         assert torch.equal(value, samba.session.device_get(name)), name
@@ -222,14 +224,8 @@ def test_transformers_reads_it(tmp_path):
 
 def test_folders_of_weights(tmp_path):
     """load takes what transformers' save_pretrained cuts into files, the folder of a checkpoint, and an index by its path."""
-    config = hf.GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=40, n_positions=8, use_cache=False)
-
-    class Hidden(hf.GPT2Model):
-        def forward(self, tokens):
-            return super().forward(input_ids=tokens).last_hidden_state
-
     torch.manual_seed(0)
-    theirs, model, tokens = hf.GPT2Model(config).eval(), samba.from_torch_model_(Hidden(config).eval()), (samba.randint(40, (2, 8), name="tokens"),)
+    theirs, model, tokens = hf.GPT2Model(CONFIG).eval(), samba.from_torch_model_(Hidden(CONFIG).eval()), (samba.randint(40, (2, 8), name="tokens"),)
     theirs.save_pretrained(tmp_path / "theirs", max_shard_size="4KB")
     assert len(list((tmp_path / "theirs").glob("model-*-of-*.safetensors"))) > 2
     outputs = utils.trace_graph(model, tokens, pef=samba.session.compile(model, tokens, inference=True, output_folder=tmp_path))

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "seeded.h"
 #include "written_pef.h"
+#include "seeded.h"
 #include "pef/names.h"
 
 static samba_status decode(fixture *f, const void *bytes, size_t size)

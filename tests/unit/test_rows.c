@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "kernels/cpu/rows.h"
-#include "seeded.h"
 #include "training.h"
+#include "seeded.h"
 
 #include <math.h>
 #include <sambaflow/functional.h>

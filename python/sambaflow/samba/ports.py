@@ -73,12 +73,16 @@ class Ports:
     def pin(self, tensors):
         """SambaTensors over the device's memory of the inputs of those names, with their values; what is no input as it is."""
         ports = [self._inputs.get(x._sn_name) for x in tensors]
-        given = [(port.c, address) for x, port in zip(tensors, ports) if port is not None and (address := address_of(x._held, port))]
+        given = []
+        for x, port in zip(tensors, ports):
+            if port is None:
+                continue
+            if address := address_of(x._held, port):
+                given.append((port.c, address))
+            else:
+                self._device.set(host_tensor(x, port.name))
         if given:
             self._device._set_from(*zip(*given))
-        for x, port in zip(tensors, ports):
-            if port is not None and not address_of(x._held, port):
-                self._device.set(host_tensor(x, port.name))
         return tuple([x if port is None else plain_tensor(self._own_memory(port), x._sn_name, x.batch_dim) for x, port in zip(tensors, ports)])
 
     def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients, graph_name=None):

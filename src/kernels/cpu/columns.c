@@ -367,7 +367,7 @@ samba_status samba_prepare_columns(const samba_prepare *prepare, const samba_sta
     *p = (columns){.program = program, .blocks = samba_blocks_for(prepare->kernels->isa)};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->image = (const float *)(problem->memory + problem->buffers[p->contract.b.buffer].offset) + p->contract.b.offset;
+    p->image = samba_factor_data(problem, &p->contract.b);
     SAMBA_TRY(samba_source_tables(&p->a, prepare->arena));
     SAMBA_TRY(make_tables(p, prepare->arena));
     p->lda = p->a.own_axis.stride;

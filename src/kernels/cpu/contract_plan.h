@@ -52,6 +52,12 @@ typedef struct samba_contract_problem {
     double finish_cost; /* ns an element of the result, about */
 } samba_contract_problem;
 
+/* A factor's elements, of float32, as the plan has them in memory. */
+static inline const float *samba_factor_data(const samba_contract_problem *problem, const samba_factor *factor)
+{
+    return (const float *)(problem->memory + problem->buffers[factor->buffer].offset) + factor->offset;
+}
+
 /* Drops dims of size 1, makes windows that never leave the image into strides, merges dims that are one in memory. */
 void samba_contract_simplify(samba_contract *contract);
 /* The cheapest plan by a model of measured costs. The same problem gives the same plan. */

@@ -265,8 +265,8 @@ samba_status samba_prepare_depthwise(const samba_prepare *prepare, const samba_s
     *p = (depthwise){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->w = (const float *)(problem->memory + problem->buffers[p->contract.a.buffer].offset) + p->contract.a.offset;
-    p->image = (const float *)(problem->memory + problem->buffers[p->contract.b.buffer].offset) + p->contract.b.offset;
+    p->w = samba_factor_data(problem, &p->contract.a);
+    p->image = samba_factor_data(problem, &p->contract.b);
     SAMBA_TRY(fill_rows(p, prepare->arena));
     SAMBA_TRY(fill_columns(p, lanes[prepare->kernels->isa], prepare->arena));
     p->sums_at = round_up(samba_tile_thread_scratch(program), 64);

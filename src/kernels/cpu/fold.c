@@ -421,8 +421,8 @@ samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage 
     *f = (fold){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
     init(problem, f);
     samba_finish_init(&f->finish, prepare, stage, f->blocks);
-    f->w = (const float *)(problem->memory + problem->buffers[f->contract.a.buffer].offset) + f->contract.a.offset;
-    f->dy = (const float *)(problem->memory + problem->buffers[f->contract.b.buffer].offset) + f->contract.b.offset;
+    f->w = samba_factor_data(problem, &f->contract.a);
+    f->dy = samba_factor_data(problem, &f->contract.b);
     int64_t blocks = f->bands * f->across;
     f->folds = samba_arena_alloc(prepare->arena, (size_t)blocks * sizeof *f->folds);
     if (!f->folds)

@@ -328,8 +328,8 @@ samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_st
     *p = (winograd){.program = program, .blocks = samba_blocks_for(prepare->kernels->isa)};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->image = (const float *)(problem->memory + problem->buffers[p->contract.b.buffer].offset) + p->contract.b.offset;
-    p->w = (const float *)(problem->memory + problem->buffers[p->contract.a.buffer].offset) + p->contract.a.offset;
+    p->image = samba_factor_data(problem, &p->contract.b);
+    p->w = samba_factor_data(problem, &p->contract.a);
     int64_t packed = round_up(PLACES * p->u_place * 4, 64), kept = problem->constant_a ? packed : 0;
     p->shared_bytes = COUNTER_BYTES + packed - kept;
     p->lines_at = round_up(samba_tile_thread_scratch(program), 64);

@@ -289,8 +289,8 @@ samba_status samba_prepare_winograd_grad(const samba_prepare *prepare, const sam
     *p = (winograd_grad){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->image = (const float *)(problem->memory + problem->buffers[p->contract.b.buffer].offset) + p->contract.b.offset;
-    p->gradient = (const float *)(problem->memory + problem->buffers[p->contract.a.buffer].offset) + p->contract.a.offset;
+    p->image = samba_factor_data(problem, &p->contract.b);
+    p->gradient = samba_factor_data(problem, &p->contract.a);
     p->lines_at = round_up(samba_tile_thread_scratch(program), 64);
     p->strip_at = p->lines_at + round_up(samba_winograd_lines(&p->seen, p->box) * 4, 64);
     p->v_at = p->strip_at + PLACES * LANES * p->pitch * 4;
