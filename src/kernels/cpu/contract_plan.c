@@ -284,14 +284,31 @@ static double crossing_bytes(const samba_contract_problem *problem, const samba_
     return bytes * (1 - 1 / parts);
 }
 
+/* From the first to the last element of some dims. */
+static double reach_of(int rank, const int64_t *size, const int64_t *stride)
+{
+    double reach = 0;
+    for (int i = 0; i < rank; i++)
+        reach += (double)(stride[i] < 0 ? -stride[i] : stride[i]) * (double)(size[i] - 1);
+    return reach;
+}
+
+/* Lines of a cache that an element of an axis adds. */
+static double lines_of(const samba_source *source, const samba_axis *axis)
+{
+    double step = (double)source->memory_size * (double)(axis->stride < 0 ? -axis->stride : axis->stride);
+    return step < 64 ? step / 64 : 1;
+}
+
 /* Rows read where they lie, an element at a time: what no cache holds is waited for, line by line, where steps of k are pages apart. */
 static double far_cost(const samba_contract_problem *problem, const samba_source *source)
 {
-    double bytes = (double)source->own.total * (double)problem->k * (double)source->memory_size, size = (double)source->memory_size;
-    for (int i = 0; i < problem->contract.batch_rank; i++)
-        bytes *= source->factor.batch[i] != 0 ? (double)problem->contract.batch[i] : 1;
-    double step = size * (double)(source->own_axis.stride < 0 ? -source->own_axis.stride : source->own_axis.stride);
-    return bytes > LARGE_CACHE && samba_source_is_far(source, true) ? LINE_COST * (step < 64 ? step / 64 : 1) : 0;
+    const samba_factor *factor = &source->factor;
+    double size = (double)source->memory_size;
+    double bytes = size * (1 + reach_of(source->own.rank, source->own.size, factor->own) + /* windows see elements again and again */
+                           reach_of(source->inner.rank, source->inner.size, factor->inner) +
+                           reach_of(problem->contract.batch_rank, problem->contract.batch, factor->batch));
+    return bytes > LARGE_CACHE && samba_source_is_far(source, true) ? LINE_COST * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis) : 0;
 }
 
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
