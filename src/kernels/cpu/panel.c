@@ -32,9 +32,11 @@
 
 enum {
     WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
-    STEP = 768,           /* most k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
-    ROWS = 96,            /* most rows of a block: each panel read from far away serves so many */
-    SHARED_BYTES = 16 << 20, /* most of packed B: beyond, the smaller side is shared; and of sums that lie apart */
+    STEP = 768,           /* most packed k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
+    ROWS = 192,           /* most rows of a block: each panel read from far away serves so many; 576 KiB, which stay there too */
+    LAST_PANELS = 2,      /* beside these a block of rows comes nearer that is packed next: earlier, panels would drive it out again */
+    NEAR_BYTES = 4 << 20, /* of packed B that is soon read again; where it is larger, a smaller A is shared */
+    SHARED_BYTES = 16 << 20, /* most of a packed side that rows are read from, and of sums that lie apart */
     LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
     FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
     PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
@@ -162,10 +164,9 @@ typedef struct panels_unit {
 static panels_unit place_unit(const panels *p, int64_t unit)
 {
     int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
-    panels_unit at = {.batch = unit / p->column_units / p->row_units, .i0 = rows * p->unit_blocks, .j0 = columns * p->unit_panels};
-    at.i1 = at_most(at.i0 + p->unit_blocks, p->row_blocks);
-    at.j1 = at_most(at.j0 + p->unit_panels, p->panel_count);
-    return at;
+    return (panels_unit){.batch = unit / p->column_units / p->row_units,
+                         .i0 = rows * p->row_blocks / p->row_units, .i1 = (rows + 1) * p->row_blocks / p->row_units,
+                         .j0 = columns * p->panel_count / p->column_units, .j1 = (columns + 1) * p->panel_count / p->column_units};
 }
 
 /* The side that units take apart and pack, or read in place, themselves. */
@@ -181,10 +182,12 @@ static void fetch_own(const panels *p, const panels_unit *at, int64_t step, int6
         fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
 }
 
-/* What is packed after block i of a step: the unit's next, or the next unit's first. */
-static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, samba_fetch *fetch)
+/* What is read after block i of a step: the unit's next, which is packed already where all share it, or the next unit's first. */
+static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, const char *block, samba_fetch *fetch)
 {
-    if (!p->share_a && i + 1 < at->i1) {
+    if (i + 1 < at->i1 && p->share_a && !p->a_in_place) {
+        samba_fetch_rows(fetch, block + p->a_block_bytes, p->a_block_bytes, 1, 0);
+    } else if (i + 1 < at->i1) {
         fetch_own(p, at, step, i + 1, fetch);
     } else if (step + 1 < p->steps) {
         fetch_own(p, at, step + 1, at->i0, fetch);
@@ -211,8 +214,6 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
                      float *sums, samba_fetch *fetch)
 {
     int64_t height = rows_of(p, i), width = width_of(p, j), depth = packed_depth(p, depth_of(p, step));
-    if ((p->apart || (p->direct && step == p->steps - 1)) && j + 1 < at->j1)
-        fetch_sums(p, at, i, j + 1, sums + WIDTH, fetch);
     samba_dense block = {.rows = height, .cols = width, .k = depth, .a = (const float *)rows, .b = (const float *)panel,
                          .lda = p->rows_lie ? 1 : p->row_ld, .ska = p->rows_lie ? p->row_ld : 1, .ldb = pitch_of(p, j),
                          .from = step ? sums : NULL, .from_ld = p->sums_ld, .c = sums, .ldc = p->sums_ld};
@@ -228,6 +229,9 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
         p->finish->run(block.c, block.ldc, bias, p->finish->bias_strides[last - 1], p->finish->bias_strides[last], p->finish->relu,
                        block.c, block.ldc, height, width);
 }
+
+/* Sums of all rows of a unit stay until its last step, or until an epilogue apart; else each block's are taken at once. */
+static bool keeps_sums(const panels *p) { return p->apart || p->steps > 1; }
 
 static bool keeps_shared(const panels *p) { return p->share_a ? p->keep_a : p->keep_b; }
 
@@ -245,6 +249,7 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
     char *mine = own + p->own_pack_at;
     const char *whole_a = packed_side(p, p->keep_a, scratch, at.batch), *whole_b = packed_side(p, p->keep_b, scratch, at.batch);
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
+    int64_t last = p->share_a || at.j1 - at.j0 < LAST_PANELS ? at.j0 : at.j1 - LAST_PANELS; /* from here on there is room for what is next */
     for (int64_t step = 0; step < p->steps; step++) {
         bool ends = step == p->steps - 1 && !p->direct && !p->apart;
         const char *a = whole_a + step * p->a_step_bytes;
@@ -252,25 +257,25 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
         samba_fetch fetch = {0};
         for (int64_t j = at.j0; j < at.j1 && own_b; j++)
             pack_panel(p, mine + panel_place(p, step, j - at.j0), at.batch, step, j);
-        if (p->share_a)
-            fetch_next(p, unit, &at, step, at.i0, &fetch);
         for (int64_t i = at.i0; i < at.i1; i++) {
             int64_t row0 = at.batch * p->m + row_of(p, i);
-            float *row_sums = sums + (row_of(p, i) - row_of(p, at.i0)) * p->sums_ld;
+            float *row_sums = sums + (keeps_sums(p) ? row_of(p, i) - row_of(p, at.i0) : 0) * p->sums_ld;
             const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_place(p, i);
             if (own_a)
                 pack_rows(p, mine, at.batch, step, i);
-            if (!p->share_a) {
-                fetch = (samba_fetch){0};
-                fetch_next(p, unit, &at, step, i, &fetch);
-            }
             for (int64_t j = at.j0, until; j < at.j1; j = until) {
                 until = ends && !p->whole_rows ? at_most(j + p->hot_panels, at.j1) : at.j1;
                 int64_t cols = at_most(until * WIDTH, p->n) - j * WIDTH;
                 if (ends)
                     samba_tile_fetch(p->program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
-                for (int64_t l = j; l < until; l++)
-                    multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, row_sums + (l - at.j0) * WIDTH, &fetch);
+                for (int64_t l = j; l < until; l++) {
+                    float *panel_sums = row_sums + (l - at.j0) * WIDTH;
+                    if (l + 1 < at.j1 && (p->apart || (p->direct && step == p->steps - 1)))
+                        fetch_sums(p, &at, i, l + 1, panel_sums + WIDTH, &fetch);
+                    if (l == last)
+                        fetch_next(p, unit, &at, step, i, block, &fetch);
+                    multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, panel_sums, &fetch);
+                }
                 if (ends)
                     samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
             }
@@ -392,14 +397,12 @@ static samba_status describe(panels *p, const samba_contract_problem *problem, b
     return samba_source_tables(source, arena);
 }
 
-/* How many parts of at most `most` make `total`, a multiple of `threads` where that many are to be dealt; and how large each is. */
+/* How many parts of at most `most` make `total`, dealt evenly; a multiple of `threads` where that many are to be dealt. And the largest. */
 static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
 {
-    int64_t parts = (total + most - 1) / most;
-    if (total >= threads)
-        parts = round_up(parts, threads);
+    int64_t parts = at_most(round_up((total + most - 1) / most, threads), total);
     *size = (total + parts - 1) / parts;
-    return (total + *size - 1) / *size;
+    return parts;
 }
 
 static void choose_blocks(panels *p, const samba_contract_problem *problem)
@@ -407,8 +410,8 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
     bool few = !p->half && !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
     p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && p->batches * p->n * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES)));
-    p->steps = deal(p->k, STEP, 1, &p->step);
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && p->batches * p->n * packed_depth(p, p->k) * ELEMENT > (p->keep_b ? SHARED_BYTES : NEAR_BYTES))));
+    p->steps = deal(p->k, p->half ? 2 * STEP : STEP, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
@@ -459,7 +462,7 @@ static void lay_out(panels *p, bool constant_a)
     own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
     p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
     bool sums = !p->apart && (!p->direct || p->steps > 1);
-    p->own_pack_at = p->sums_at + round_up(sums ? at_most(p->unit_blocks * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
+    p->own_pack_at = p->sums_at + round_up(sums ? at_most((keeps_sums(p) ? p->unit_blocks : 1) * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
     p->thread_bytes = p->own_pack_at + own;
 }
 
