@@ -33,7 +33,7 @@
 #define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
 #define CACHED_PLAN (1 << 20)
 #define CROSSING_BYTES 5e9 /* from one core's cache to the other's, for what one core held before */
-#define SHARED_SECONDS 20e-6
+#define SHARED_SECONDS 16e-6
 #define SHARED_COPY 16384 /* bytes between host and device that are worth a barrier */
 
 typedef struct cpu_device {
@@ -152,21 +152,30 @@ static double tile_seconds(const samba_program *program)
 }
 
 /* Bytes of the stage that one core holds alone. What threads shared before, or what the host gave, lies with whoever takes it next, where elements
- * are what is divided; products read rows that another thread made. `alone`: of each buffer, whether one thread wrote it last. */
-static double held_bytes(const samba_plan *plan, const samba_stage *stage, const bool *alone)
+ * are what is divided; products read rows that another thread made, but nobody makes constants. `alone`: of each buffer, whether one thread wrote it
+ * last. */
+static double held_bytes(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
 {
+    const samba_buffer *buffers = cpu->plan->buffers;
     double bytes = 0;
-    if (stage->kind == SAMBA_STAGE_CONTRACT || stage->kind == SAMBA_STAGE_ATTENTION)
+    if (stage->kind == SAMBA_STAGE_CONTRACT) {
+        bytes = (double)stage->bytes;
+        const int32_t sides[2] = {stage->contract.a.buffer, stage->contract.b.buffer};
+        for (int i = 0; i < 2; i++)
+            bytes -= cpu->constants.buffer[sides[i]] ? (double)buffers[sides[i]].bytes : 0;
+        return bytes > 0 ? bytes : 0;
+    }
+    if (stage->kind == SAMBA_STAGE_ATTENTION)
         return (double)stage->bytes;
     for (int32_t i = 0; i < stage->operand_count; i++)
         if (stage->operands[i].buffer >= 0 && (samba_stage_access(stage, i) & SAMBA_READS) && alone[stage->operands[i].buffer])
-            bytes += (double)plan->buffers[stage->operands[i].buffer].bytes;
+            bytes += (double)buffers[stage->operands[i].buffer].bytes;
     return bytes < (double)stage->bytes ? bytes : (double)stage->bytes;
 }
 
-static bool worth_sharing(const samba_plan *plan, const samba_stage *stage, const bool *alone)
+static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
 {
-    bool cached = plan->memory_bytes <= CACHED_PLAN;
+    bool cached = cpu->plan->memory_bytes <= CACHED_PLAN;
     double seconds = (double)stage->bytes / (cached ? CACHED_BYTES : BYTES), work = 0, values = 1;
     switch ((samba_stage_kind)stage->kind) {
     case SAMBA_STAGE_TILE:
@@ -188,7 +197,7 @@ static bool worth_sharing(const samba_plan *plan, const samba_stage *stage, cons
     case SAMBA_STAGE_KIND_COUNT:
         break;
     }
-    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? held_bytes(plan, stage, alone) / CROSSING_BYTES : 0);
+    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? held_bytes(cpu, stage, alone) / CROSSING_BYTES : 0);
 }
 
 static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
@@ -210,7 +219,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
     cpu->any_shared = false;
     cpu->stale = true;
     for (int32_t i = 0; i < plan->stage_count; i++) {
-        bool shared = cpu->threads > 1 && worth_sharing(plan, &plan->stages[i], alone);
+        bool shared = cpu->threads > 1 && worth_sharing(cpu, &plan->stages[i], alone);
         prepare.threads = shared ? cpu->threads : 1;
         prepare.stage_index = i;
         prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */

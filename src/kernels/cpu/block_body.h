@@ -70,10 +70,10 @@ static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *co
         ROW(1, 1) ROW(2, 1) ROW(3, 1) ROW(4, 1) ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1)
         ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
 #if defined(__AVX2__)
-        ROW(9, 1) ROW(10, 1) ROW(11, 1) ROW(12, 1) ROW(6, 2)
+        ROW(6, 2)
 #endif
 #if defined(__AVX512F__)
-        ROW(13, 1) ROW(14, 1)
+        ROW(9, 1)
         ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2)
         ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3)
         ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)

@@ -407,16 +407,18 @@ static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
 
 static void choose_blocks(panels *p, const samba_contract_problem *problem)
 {
+    bool near = p->batches * p->n * packed_depth(p, p->k) * ELEMENT <= NEAR_BYTES;
+    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
     bool few = !p->half && !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
     p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && p->batches * p->n * packed_depth(p, p->k) * ELEMENT > (p->keep_b ? SHARED_BYTES : NEAR_BYTES))));
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && (p->keep_b ? p->batches * p->n * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES : !near))));
     p->steps = deal(p->k, p->half ? 2 * STEP : STEP, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->m, near && !p->direct && !p->share_a ? ROWS / 2 : ROWS, p->share_a ? 1 : deals, &p->rows);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
         p->column_units = deal(p->panel_count, few ? FEW_PANELS : OWN_PANELS, deals, &p->unit_panels);
@@ -452,7 +454,6 @@ static void lay_out(panels *p, bool constant_a)
     p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? depth : p->rows) * p->row_ld * ELEMENT, 64);
     p->a_step_bytes = p->row_blocks * p->a_block_bytes;
     p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * ELEMENT, 64);
-    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
