@@ -405,20 +405,31 @@ static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
     return parts;
 }
 
+/* Which side is packed whole. Few rows serve a part of B too rarely to write it to memory first; packing pairs costs as much as floats, but the
+ * products take half as long. */
+static bool choose_side(panels *p, int64_t a_bytes, int64_t b_bytes)
+{
+    bool few = !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
+    if (p->half)
+        few = few && p->m <= FEW_ROWS / 2 && a_bytes <= NEAR_BYTES;
+    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? SHARED_BYTES : NEAR_BYTES))));
+    return few;
+}
+
 static void choose_blocks(panels *p, const samba_contract_problem *problem)
 {
-    bool near = p->batches * p->n * packed_depth(p, p->k) * ELEMENT <= NEAR_BYTES;
-    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
-    bool few = !p->half && !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
-    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && (p->keep_b ? p->batches * p->n * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES : !near))));
+    int64_t depth_bytes = packed_depth(p, p->k) * ELEMENT, b_bytes = p->batches * p->n * depth_bytes;
+    bool few = choose_side(p, p->batches * p->m * depth_bytes, b_bytes);
+    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
+    bool low = !p->direct && !p->share_a && b_bytes <= NEAR_BYTES; /* the sums need room, and panels are read from near */
     p->steps = deal(p->k, p->half ? 2 * STEP : STEP, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, near && !p->direct && !p->share_a ? ROWS / 2 : ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->m, low ? ROWS / 2 : ROWS, p->share_a ? 1 : deals, &p->rows);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
         p->column_units = deal(p->panel_count, few ? FEW_PANELS : OWN_PANELS, deals, &p->unit_panels);
