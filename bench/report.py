@@ -14,6 +14,10 @@ TITLES = {
 FIGURE = "figure"  # the kind of a row of figures
 LABELS = {"eager": "PyTorch", "compile": "torch.compile", "jax": "JAX", "onnxruntime": "ONNX Runtime", "autocast": "autocast", "pure bf16": "pure bf16"}
 SHORT = {"compile": "t.c.", "jax": "JAX"}  # those that compile
+# How figures are shown, by the ends of their names, of which the first that fits counts: times what, in which unit.
+UNITS = {"of_bandwidth": (100, " %"), "with_cache": (100, " %"), "mfu": (100, " %"), "waiting": (100, " %"), "working": (100, " %"), "ready": (100, " %"), "pinned": (100, " %"),
+         "bandwidth": (1e-9, " GB/s"), "times_pytorch": (1, " times"), "tokens_per_second": (1, " tokens/s"), "after_long": (1, " tokens/s"), "ms": (1, " ms"),
+         "ms_a_step": (1, " ms"), "seconds": (1, " s"), "megabytes": (1, " MB"), "": (1, "")}
 BEGIN, END = "<!-- figures: written by bench/bench.py --markdown -->", "<!-- end of figures -->"
 
 
@@ -117,15 +121,21 @@ def figure_cells(row):
     """(case, figure, value, wanted) of each figure, as texts; those with a target come first."""
     if "absent" in row:
         return [(row["case"], "-", "-", "")]
-    targets = row["targets"]
+    targets, units = row["targets"], {}
     names = [*targets, *(name for name in row["figures"] if name not in targets)]
-    words = {name: [f"{how} {limit:g}" for how, limit in zip(("at least", "at most"), targets.get(name, ())) if limit is not None] for name in names}
-    return [(row["case"], name.replace("_", " "), short(row["figures"][name]), " and ".join(words[name])) for name in names]
+    for name in names:
+        units[name] = next(unit for end, unit in UNITS.items() if name.endswith(end))
+
+    def wanted(name):
+        factor, unit = units[name]
+        return " and ".join(f"{how} {factor * limit:g}{unit}" for how, limit in zip(("at least", "at most"), targets.get(name, ())) if limit is not None)
+
+    return [(row["case"], name.replace("_", " "), short(units[name][0] * row["figures"][name], units[name][1]), wanted(name)) for name in names]
 
 
 def figure_line(cells):
     """For a terminal."""
-    return f"{cells[0]:<27}{cells[1]:<28}{cells[2]:>12}   {cells[3]}"
+    return f"{cells[0]:<27}{cells[1]:<28}{cells[2]:>16}   {cells[3]}"
 
 
 def absences(row):

@@ -59,7 +59,12 @@ class Figures(unittest.TestCase):
     def test_within(self):
         row = report.figure_row(self.case, {"share": 0.9, "megabytes": 300, "ms": 1.25})
         self.assertEqual(report.misses([self.case], [row]), [])
-        self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("share", "0.9000", "at least 0.9"), ("megabytes", "300.0", "at most 300"), ("ms", "1.250", "")])
+        self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("share", "0.9000", "at least 0.9"), ("megabytes", "300.0 MB", "at most 300 MB"), ("ms", "1.250 ms", "")])
+        row = report.figure_row(Figure("generating", "generate.py", targets={"of_bandwidth": (0.9, None)}), {"of_bandwidth": 0.975, "bandwidth": 3.1e10})
+        self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("of bandwidth", "97.50 %", "at least 90 %"), ("bandwidth", "31.00 GB/s", "")])
+
+    def test_page(self):
+        row = report.figure_row(self.case, {"share": 0.9, "megabytes": 300})
         self.assertIn("| loading | share | 0.9000 | at least 0.9 |", report.markdown(Text.machine, [row]))
 
     def test_misses(self):
