@@ -182,10 +182,12 @@ static void fetch_own(const panels *p, const panels_unit *at, int64_t step, int6
         fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
 }
 
-/* What is read after block i of a step: the unit's next, which is packed already where all share it, or the next unit's first. */
+/* What is read after block i of a step: the unit's next, as packed where all share it, or the next unit's first. */
 static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, const char *block, samba_fetch *fetch)
 {
-    if (i + 1 < at->i1 && p->share_a && !p->a_in_place) {
+    if (i + 1 < at->i1 && p->a_in_place) {
+        fetch_block(&p->a, rows_at(p, at->batch, step, i + 1), rows_of(p, i + 1), depth_of(p, step), fetch);
+    } else if (i + 1 < at->i1 && p->share_a) {
         samba_fetch_rows(fetch, block + p->a_block_bytes, p->a_block_bytes, 1, 0);
     } else if (i + 1 < at->i1) {
         fetch_own(p, at, step, i + 1, fetch);
