@@ -121,10 +121,9 @@ def figure_cells(row):
     """(case, figure, value, wanted) of each figure, as texts; those with a target come first."""
     if "absent" in row:
         return [(row["case"], "-", "-", "")]
-    targets, units = row["targets"], {}
+    targets = row["targets"]
     names = [*targets, *(name for name in row["figures"] if name not in targets)]
-    for name in names:
-        units[name] = next(unit for end, unit in UNITS.items() if name.endswith(end))
+    units = {name: next(unit for end, unit in UNITS.items() if name.endswith(end)) for name in names}
 
     def wanted(name):
         factor, unit = units[name]

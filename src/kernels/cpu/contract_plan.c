@@ -214,6 +214,15 @@ static bool describe_ways(const samba_contract_problem *problem, samba_contract_
 
 /* ---- costs ---- */
 
+/* From the first to the last element of some dims. */
+static double reach_of(int rank, const int64_t *size, const int64_t *stride)
+{
+    double reach = 0;
+    for (int i = 0; i < rank; i++)
+        reach += (double)(stride[i] < 0 ? -stride[i] : stride[i]) * (double)(size[i] - 1);
+    return reach;
+}
+
 /* How much memory a block covers: windows see the same elements again and again. */
 static double block_span(const samba_source *source)
 {
@@ -221,10 +230,8 @@ static double block_span(const samba_source *source)
     for (int side = 0; side < 2; side++) {
         const samba_split *split = side ? &source->inner : &source->own;
         const int64_t *stride = side ? source->factor.inner : source->factor.own;
-        for (int i = split->cut; i < split->rank; i++) {
-            int64_t count = i == split->cut ? split->step : split->size[i];
-            span += (double)((stride[i] < 0 ? -stride[i] : stride[i]) * (count - 1));
-        }
+        span += reach_of(1, &split->step, stride + split->cut) +
+                reach_of(split->rank - split->cut - 1, split->size + split->cut + 1, stride + split->cut + 1);
     }
     return span;
 }
@@ -282,15 +289,6 @@ static double crossing_bytes(const samba_contract_problem *problem, const samba_
     else if (!(plan->swapped ? vectors : rows))
         bytes += vectors || rows ? result / parts : result;
     return bytes * (1 - 1 / parts);
-}
-
-/* From the first to the last element of some dims. */
-static double reach_of(int rank, const int64_t *size, const int64_t *stride)
-{
-    double reach = 0;
-    for (int i = 0; i < rank; i++)
-        reach += (double)(stride[i] < 0 ? -stride[i] : stride[i]) * (double)(size[i] - 1);
-    return reach;
 }
 
 /* Lines of a cache that an element of an axis adds. */

@@ -18,8 +18,8 @@
  * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together, and packed elements are such pairs:
  * B is [k/2][64][2]; an odd last k is padded with zero. Sums are float all the same.
  *
- * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves: A is shared, and
- * each part of B is packed by who multiplies it. An epilogue of whole rows then waits until all sums are there.
+ * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves; a large B would be
+ * read from far away for each block of rows. Then A is shared, and each part of B is packed by who multiplies it. An epilogue of whole rows then waits until all sums are there.
  *
  * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot.
  *
@@ -173,29 +173,27 @@ static panels_unit place_unit(const panels *p, int64_t unit)
 static bool owns_a(const panels *p) { return !p->share_a && !p->keep_a; }
 static bool owns_b(const panels *p) { return p->share_a && !p->keep_b; }
 
-/* What a unit packs for itself at a step: of its rows block i, or else all its panels. */
-static void fetch_own(const panels *p, const panels_unit *at, int64_t step, int64_t i, samba_fetch *fetch)
+/* What a unit packs for itself at a step: its rows, which are one block, or else all its panels. */
+static void fetch_own(const panels *p, const panels_unit *at, int64_t step, samba_fetch *fetch)
 {
     if (owns_a(p))
-        fetch_block(&p->a, rows_at(p, at->batch, step, i), rows_of(p, i), depth_of(p, step), fetch);
+        fetch_block(&p->a, rows_at(p, at->batch, step, at->i0), rows_of(p, at->i0), depth_of(p, step), fetch);
     for (int64_t j = at->j0; owns_b(p) && j < at->j1; j++)
         fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
 }
 
-/* What is read after block i of a step: the unit's next, as packed where all share it, or the next unit's first. */
+/* What is read after block i of a step: the next of the shared rows, or what the unit's next step, or the next unit, packs for itself. */
 static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, const char *block, samba_fetch *fetch)
 {
     if (i + 1 < at->i1 && p->a_in_place) {
         fetch_block(&p->a, rows_at(p, at->batch, step, i + 1), rows_of(p, i + 1), depth_of(p, step), fetch);
-    } else if (i + 1 < at->i1 && p->share_a) {
-        samba_fetch_rows(fetch, block + p->a_block_bytes, p->a_block_bytes, 1, 0);
     } else if (i + 1 < at->i1) {
-        fetch_own(p, at, step, i + 1, fetch);
+        samba_fetch_rows(fetch, block + p->a_block_bytes, p->a_block_bytes, 1, 0);
     } else if (step + 1 < p->steps) {
-        fetch_own(p, at, step + 1, at->i0, fetch);
+        fetch_own(p, at, step + 1, fetch);
     } else if (unit + 1 < p->units) {
         panels_unit next = place_unit(p, unit + 1);
-        fetch_own(p, &next, 0, next.i0, fetch);
+        fetch_own(p, &next, 0, fetch);
     }
 }
 
@@ -253,16 +251,17 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
     int64_t last = p->share_a || at.j1 - at.j0 < LAST_PANELS ? at.j0 : at.j1 - LAST_PANELS; /* from here on there is room for what is next */
     for (int64_t step = 0; step < p->steps; step++) {
-        bool ends = step == p->steps - 1 && !p->direct && !p->apart;
+        bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
+        bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
         const char *a = whole_a + step * p->a_step_bytes;
         const char *b = own_b ? mine - panel_place(p, step, at.j0) : whole_b + step * p->b_step_bytes;
-        samba_fetch fetch = {0};
         for (int64_t j = at.j0; j < at.j1 && own_b; j++)
             pack_panel(p, mine + panel_place(p, step, j - at.j0), at.batch, step, j);
         for (int64_t i = at.i0; i < at.i1; i++) {
             int64_t row0 = at.batch * p->m + row_of(p, i);
             float *row_sums = sums + (keeps_sums(p) ? row_of(p, i) - row_of(p, at.i0) : 0) * p->sums_ld;
             const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_place(p, i);
+            samba_fetch fetch = {0};
             if (own_a)
                 pack_rows(p, mine, at.batch, step, i);
             for (int64_t j = at.j0, until; j < at.j1; j = until) {
@@ -272,7 +271,7 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
                     samba_tile_fetch(p->program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
                 for (int64_t l = j; l < until; l++) {
                     float *panel_sums = row_sums + (l - at.j0) * WIDTH;
-                    if (l + 1 < at.j1 && (p->apart || (p->direct && step == p->steps - 1)))
+                    if (far_sums && l + 1 < at.j1)
                         fetch_sums(p, &at, i, l + 1, panel_sums + WIDTH, &fetch);
                     if (l == last)
                         fetch_next(p, unit, &at, step, i, block, &fetch);
