@@ -79,12 +79,20 @@ static inline float sigmoid_share(float x, float t, float power)
     return fused(t * over, SHARE, x >= 0.0f ? x : x * 0.0f);
 }
 
-/* s + s (1 - s) t dy/dx = s (1 + along - s along), along = t dy/dx at t; 1 less that for x >= 0. From the power on in double: in float too many
- * steps would be rounded. */
-static inline float sigmoid_slope(float x, double along, float power)
+/* s + s (1 - s) t dy/dx = s (1 + along (1 - s)), along + along_rest = t dy/dx at t; 1 less that for x >= 0. Its terms cancel, so what sums and the
+ * quotient lose to rounding is given back; where that costs more than doubles, from the power on in these. */
+static inline float sigmoid_slope(float x, float along, float along_rest, float power)
 {
-    double s = 1.0 / ((double)power * 0x1p40 + 1.0), low = s * ((1.0 + along) - s * along);
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+    float sum = power + SHARE, over = 1.0f / sum, rest = fmaf(-over, sum, 1.0f) - (SHARE - (sum - power)) * over;
+    float s = over * SHARE, other = 1.0f - s, other_rest = fmaf(-s, rest, (1.0f - other) - s);
+    float factor = fmaf(other, along, 1.0f), more = fmaf(factor, rest, fmaf(other_rest, along, along_rest));
+    float low = fmaf(over, factor, over * more) * SHARE;
+    return nan_at_infinity(x, x < 0.0f ? low : 1.0f - low);
+#else
+    double wide = (double)along + along_rest, s = 1.0 / ((double)power * 0x1p40 + 1.0), low = s * ((1.0 + wide) - s * wide);
     return nan_at_infinity(x, (float)(x < 0.0f ? low : 1.0 - low));
+#endif
 }
 
 /* ---- gelu_tanh: y = 2u, u = sqrt(2/pi) (x + c x^3) ---- */
@@ -113,9 +121,10 @@ static inline float vector_gelu_tanh(float x)
 }
 static inline float vector_gelu_tanh_slope(float x)
 {
-    float t = -bounded_size(x, 10.9f);
-    double wide = t;
-    return sigmoid_slope(x, wide * (1.5957691216057308 + 0.21406444881780074 * wide * wide), vector_bent_power(t));
+    const float c1 = 1.59576905f, c3 = 0.214064449f; /* t dy/dx = c1 t + c3 t^3 */
+    float t = -bounded_size(x, 10.9f), square = t * t, part = fused(square, c3, c1), along = t * part;
+    float part_rest = fused_rest(square, c3, c1 - part) + 7.38686092e-08f; /* of c1 */
+    return sigmoid_slope(x, along, fused(t, part_rest, fused_rest(t, part, -along)), vector_bent_power(t));
 }
 
 /* ---- silu: y = x ---- */
@@ -134,7 +143,7 @@ static inline float vector_silu(float x)
 static inline float vector_silu_slope(float x)
 {
     float t = -bounded_size(x, 110.0f);
-    return sigmoid_slope(x, t, vector_share_power(t));
+    return sigmoid_slope(x, t, 0.0f, vector_share_power(t));
 }
 
 /* ---- mish: x tanh(log(1 + n)), n = e^x: with w = n (n + 2) the tanh is w / (w + 2) = 1 - 2 / (w + 2) = n (1 - n (n + 1) / (w + 2)) ---- */
