@@ -132,7 +132,11 @@ static samba_ref mul(samba_vjp *vjp, samba_ref a, samba_ref b) { return samba_em
 static samba_ref divide(samba_vjp *vjp, samba_ref a, samba_ref b) { return samba_emit2(vjp->graph, SAMBA_OP_div, a, b); }
 static samba_ref neg(samba_vjp *vjp, samba_ref a) { return samba_emit1(vjp->graph, SAMBA_OP_neg, a); }
 static samba_ref scale(samba_vjp *vjp, samba_ref a, double by) { return samba_emit_scalar(vjp->graph, SAMBA_OP_mul, a, by); }
-static samba_ref one_minus(samba_vjp *vjp, samba_ref a) { return samba_emit_scalar(vjp->graph, SAMBA_OP_add, neg(vjp, a), 1); }
+static samba_ref one_minus(samba_vjp *vjp, samba_ref a)
+{
+    samba_ref one = samba_emit_constant(vjp->graph, 1, (samba_dtype)samba_node_at(vjp->graph, a)->dtype);
+    return samba_emit2(vjp->graph, SAMBA_OP_sub, one, a);
+}
 static samba_ref zero_like(samba_vjp *vjp, samba_ref a)
 {
     return samba_emit_constant(vjp->graph, 0, samba_ref_dtype(vjp->graph, a));

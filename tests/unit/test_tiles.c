@@ -667,6 +667,76 @@ static void test_combined(void **state)
     }
 }
 
+/* The same of norms: what is summed while it is made, values a row, sums of columns of products. Beyond the results nothing is written. */
+static void test_combined_norms(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{1, 512}, {1, 250}, {2, 129}, {3, 77}, {4, 64}, {25, 10}, {7, 33}, {1, 1}, {0, 5}, {4, 0}, {1, 1300}, {1, 513}};
+    static float a[LARGEST], b[LARGEST], c[LARGEST], s[LARGEST], t[LARGEST], u[LARGEST], x[LARGEST], y[LARGEST], want[LARGEST], got[LARGEST + 1];
+    static double want_sums[LARGEST], got_sums[LARGEST + 1];
+    float *all[] = {a, b, c, s, t, u};
+    srand(SEED);
+    for (int i = 0; i < LARGEST; i++)
+        for (int k = 0; k < SAMBA_COUNT(all); k++)
+            all[k][i] = i % 7 == k ? -0.0f : (float)uniform(-2, 2);
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const samba_kernels *k = kernels_of(isa);
+        for (int size = 0; k && size < SAMBA_COUNT(sizes); size++) {
+            int64_t rows = sizes[size][0], cols = sizes[size][1], n = rows * cols;
+            void (*const *by_row)(float *, const float *, const float *, int64_t, int64_t) = k->combined->rows;
+            for (int kind = 0; kind < 2 * SAMBA_SUMMED_COUNT; kind++) {
+                float sum[2][32], dot[2][32];
+                bool first = kind % 2;
+                for (int r = 0; r < 32; r++)
+                    sum[0][r] = sum[1][r] = (float)r, dot[0][r] = dot[1][r] = (float)-r;
+                samba_summed made = (samba_summed)(kind / 2);
+                if (made == SAMBA_SUMMED_CENTER)
+                    by_row[1](want, a, s, rows, cols);
+                else if (made == SAMBA_SUMMED_ADD_ADD)
+                    k->combined->pair[0][0](want, a, b, c, n);
+                else
+                    k->map[made == SAMBA_SUMMED_MUL ? SAMBA_TILE_mul : SAMBA_TILE_add][SAMBA_F32](want, a, b, NULL, n);
+                if (made != SAMBA_SUMMED_CENTER)
+                    k->reduce_sum[SAMBA_F32](sum[0], want, rows, cols, first);
+                if (made == SAMBA_SUMMED_CENTER || made == SAMBA_SUMMED_MUL)
+                    k->combined->dot(dot[0], want, made == SAMBA_SUMMED_MUL ? c : want, rows, cols, first);
+                got[n] = 7;
+                k->combined->summed[made](got, sum[1], dot[1], a, made == SAMBA_SUMMED_CENTER ? s : b, c, rows, cols, first);
+                assert_memory_equal(got, want, (size_t)n * sizeof(float));
+                assert_memory_equal(sum[1], sum[0], sizeof sum[0]);
+                assert_memory_equal(dot[1], dot[0], sizeof dot[0]);
+                assert_true(got[n] == 7);
+            }
+            for (int kind = 0; kind < SAMBA_NORM_COUNT; kind++) {
+                bool affine = kind == SAMBA_NORM_AFFINE, slope = kind == SAMBA_NORM_SLOPE || kind == SAMBA_NORM_SLOPE_ADD;
+                by_row[affine ? 2 : 1](x, a, s, rows, cols);
+                if (slope) {
+                    by_row[2](y, b, t, rows, cols);
+                    k->map[SAMBA_TILE_sub][SAMBA_F32](x, x, y, NULL, n);
+                }
+                if (affine)
+                    k->combined->pair[2][0](want, x, b, c, n);
+                else
+                    by_row[2](want, x, slope ? u : t, rows, cols);
+                if (kind == SAMBA_NORM_SLOPE_ADD)
+                    k->map[SAMBA_TILE_add][SAMBA_F32](want, want, c, NULL, n);
+                got[n] = 7;
+                k->combined->norm[kind](got, a, b, c, s, t, u, rows, cols);
+                assert_memory_equal(got, want, (size_t)n * sizeof(float));
+                assert_true(got[n] == 7);
+            }
+            for (int64_t i = 0; i < cols; i++)
+                want_sums[i] = got_sums[i] = a[i];
+            got_sums[cols] = 7;
+            k->map[SAMBA_TILE_mul][SAMBA_F32](x, a, b, NULL, n);
+            k->collect_rows[SAMBA_F32](want_sums, x, rows, cols);
+            k->combined->collect_products(got_sums, a, b, rows, cols);
+            assert_memory_equal(got_sums, want_sums, (size_t)cols * sizeof(double));
+            assert_true(got_sums[cols] == 7);
+        }
+    }
+}
+
 static void test_random(void **state)
 {
     (void)state;
@@ -694,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_reduce),   cmocka_unit_test(test_random), cmocka_unit_test(test_spread_and_sums),
             cmocka_unit_test(test_gelu_both),
         cmocka_unit_test(test_combined),
+        cmocka_unit_test(test_combined_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

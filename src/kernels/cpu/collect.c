@@ -115,6 +115,10 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     int64_t width = class_ == SAMBA_F32 ? 4 : 8, rows = frame->rows, cols = full ? frame->cols : 1;
     int64_t stride = view->groups ? view->group_stride[0] : 0;
     char *partial = frame->scratch + collector->partial + 8 * (place->offset + (per_column ? frame->col : 0));
+    if (code->product) { /* one sum a column, over all rows */
+        kernels->combined->collect_products((double *)partial, (const float *)a, (const float *)frame->pointers[code->b], rows, cols);
+        return;
+    }
     if (view->groups <= 1 && stride == 0) {
         if (per_column)
             collect_columns(kernels, op, class_, partial, a, rows, cols);

@@ -10,6 +10,8 @@
  *   rounding, then storing it        the store, which rounds by itself; or, where others read it too, both in one pass (ROUND)
  *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
  *   the columns' numbers = labels of rows, then choices      one element of a row is found, none compared (SET, PICK)
+ *   what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM); a map whose row
+ *   sums are wanted, though others read it too (SUMMED); a product that is collected
  * Nothing on the way may change what the moved instruction reads: its registers, or memory that one of them is. What results stay
  * is the same to the last bit. */
 #include "kernels/cpu/tile.h"
@@ -287,6 +289,15 @@ static void combine_label(combining *c, int begin, int e)
         c->state[numbers] = GONE;
 }
 
+/* A collector of one sum a column, over all rows. Chunks of one column, which are summed otherwise, come of one row only. */
+static bool sums_columns(const combining *c, int j)
+{
+    const samba_code *code = &c->program->codes[j];
+    const samba_view *view = &c->program->views[c->program->collectors[code->collector].view];
+    return code->extent == SAMBA_FULL && code->class_ == SAMBA_F32 && c->program->cols > 1 && view->col_stride != 0 &&
+           (view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0));
+}
+
 static void combine_arithmetic(combining *c, int i, int end)
 {
     const samba_combined *kernels = c->program->kernels->combined;
@@ -296,7 +307,10 @@ static void combine_arithmetic(combining *c, int i, int end)
         return;
     const samba_instruction *to = &c->list[j];
     samba_code *code = &c->program->codes[j];
-    if (to->op == SAMBA_TILE_sum && from->op == SAMBA_TILE_mul) {
+    if (to->op == SAMBA_TILE_collect_sum && from->op == SAMBA_TILE_mul && sums_columns(c, j)) {
+        code->product = true;
+        take(c, i, j, from->a, from->b, -1);
+    } else if (to->op == SAMBA_TILE_sum && from->op == SAMBA_TILE_mul) {
         code->action = SAMBA_DO_DOT;
         code->dot = kernels->dot;
         take(c, i, j, from->a, from->b, -1);
@@ -364,6 +378,172 @@ static void combine_gelu(combining *c, int begin, int end, int grad)
         c->list[first].d = code->d = (int16_t)d;
         return;
     }
+}
+
+/* ---- norms ---- */
+static bool is_rows(const combining *c, int i, int op)
+{
+    const samba_code *code = &c->program->codes[i];
+    return c->state[i] == MERGED && code->action == SAMBA_DO_ROWS && code->rows == c->program->kernels->combined->rows[number(op)];
+}
+
+/* The maker of r, in the step of j, that j alone reads and that may stand beside it; -1. */
+static int maker_for(const combining *c, int r, int begin, int j)
+{
+    int i = maker(c, r, begin, j);
+    return i >= 0 && only_reader(c, i, step_of(c, j)->end) == j && may_move(c, i, j) ? i : -1;
+}
+
+static void make_norm(combining *c, int j, samba_norm kind, int a, int b, int z, int s, int t, int u)
+{
+    samba_code *code = &c->program->codes[j];
+    code->action = SAMBA_DO_NORM;
+    code->norm = c->program->kernels->combined->norm[kind];
+    code->s = (int16_t)s, code->t = (int16_t)(t < 0 ? 0 : t), code->u = (int16_t)(u < 0 ? 0 : u);
+    c->list[j] = (samba_instruction){.op = c->list[j].op, .d = c->list[j].d, .a = (int16_t)a, .b = (int16_t)b, .c = (int16_t)z, .operand = -1};
+    code->a = (int16_t)a, code->b = (int16_t)(b < 0 ? 0 : b), code->c = (int16_t)(z < 0 ? 0 : z);
+    c->state[j] = MERGED;
+}
+
+/* (a - s) t, ((a - s) - b t) u: j multiplies by a value a row */
+static void combine_standardize(combining *c, int begin, int j)
+{
+    const samba_instruction *list = c->list;
+    int i = maker_for(c, list[j].a, begin, j), u = list[j].b;
+    if (i < 0)
+        return;
+    if (is_rows(c, i, SAMBA_TILE_sub)) {
+        c->state[i] = GONE;
+        make_norm(c, j, SAMBA_NORM_STANDARDIZE, list[i].a, -1, -1, list[i].b, u, -1);
+    } else if (is_arithmetic(c, i) && list[i].op == SAMBA_TILE_sub && list[i].a != list[i].b) {
+        int x = maker_for(c, list[i].a, begin, i), y = maker_for(c, list[i].b, begin, i);
+        if (x < 0 || y < 0 || !is_rows(c, x, SAMBA_TILE_sub) || !is_rows(c, y, SAMBA_TILE_mul) || !may_move(c, x, j) || !may_move(c, y, j))
+            return;
+        c->state[i] = c->state[x] = c->state[y] = GONE;
+        make_norm(c, j, SAMBA_NORM_SLOPE, list[x].a, list[y].a, -1, list[x].b, list[y].b, u);
+    }
+}
+
+/* (a s) b + c: j multiplies and adds */
+static void combine_affine(combining *c, int begin, int j)
+{
+    const samba_instruction x = c->list[j];
+    for (int side = 0; side < 2; side++) {
+        int i = maker_for(c, side ? x.b : x.a, begin, j);
+        if (i < 0 || !is_rows(c, i, SAMBA_TILE_mul))
+            continue;
+        c->state[i] = GONE;
+        make_norm(c, j, SAMBA_NORM_AFFINE, c->list[i].a, side ? x.a : x.b, x.c, c->list[i].b, -1, -1);
+        return;
+    }
+}
+
+static bool is_written(const combining *c, int r, int begin, int end) { return maker(c, r, begin, end) >= 0; }
+
+/* ((a - s) - b t) u + c: j adds */
+static void combine_slope_add(combining *c, int begin, int j)
+{
+    const samba_instruction x = c->list[j];
+    for (int side = 0; side < 2; side++) {
+        int i = maker_for(c, side ? x.b : x.a, begin, j);
+        const samba_code from = i < 0 ? (samba_code){0} : c->program->codes[i];
+        if (i < 0 || from.action != SAMBA_DO_NORM || from.norm != c->program->kernels->combined->norm[SAMBA_NORM_SLOPE] ||
+            is_written(c, from.s, i + 1, j) || is_written(c, from.t, i + 1, j) || is_written(c, from.u, i + 1, j))
+            continue;
+        c->state[i] = GONE;
+        make_norm(c, j, SAMBA_NORM_SLOPE_ADD, from.a, from.b, side ? x.a : x.b, from.s, from.t, from.u);
+        return;
+    }
+}
+
+/* Between the two nobody sees what row j's result is. */
+static bool is_unseen(const combining *c, int r, int begin, int end)
+{
+    for (int k = begin; k < end; k++)
+        if (c->state[k] != GONE && (c->list[k].d == r || times_read(&c->list[k], r)))
+            return false;
+    return true;
+}
+
+/* Code i's kind, if its result's rows may be summed as they are made; -1. */
+static int summed_kind(const combining *c, int i)
+{
+    const samba_code *code = &c->program->codes[i];
+    if (code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL || c->state[i] == GONE || c->program->registers[code->d].direct >= 0)
+        return -1;
+    if (is_arithmetic(c, i))
+        return c->list[i].op == SAMBA_TILE_add ? SAMBA_SUMMED_ADD : c->list[i].op == SAMBA_TILE_mul ? SAMBA_SUMMED_MUL : -1;
+    if (code->action == SAMBA_DO_MAP && code->map == c->program->kernels->combined->pair[0][0])
+        return SAMBA_SUMMED_ADD_ADD;
+    return is_rows(c, i, SAMBA_TILE_sub) ? SAMBA_SUMMED_CENTER : -1;
+}
+
+static bool is_sum_of(const combining *c, int j, int r)
+{
+    return c->program->codes[j].action == SAMBA_DO_REDUCE && c->program->codes[j].class_ == SAMBA_F32 && c->list[j].op == SAMBA_TILE_sum &&
+           c->list[j].a == r;
+}
+
+/* The sums follow i in its step and are made with it. A dot product waits for its other operand: then i is made where the later of the two sums
+ * is, if nobody else reads it before. */
+static void combine_sums(combining *c, int i, int end)
+{
+    samba_instruction *list = c->list;
+    int kind = summed_kind(c, i), d = list[i].d, sum = -1, dot = -1;
+    for (int k = i + 1; k < end && kind >= 0; k++) {
+        if (c->state[k] == GONE)
+            continue;
+        if (sum < 0 && is_sum_of(c, k, d))
+            sum = k;
+        else if (dot < 0 && c->program->codes[k].action == SAMBA_DO_DOT && times_read(&list[k], d) == (kind == SAMBA_SUMMED_CENTER ? 2 : 1))
+            dot = k;
+        else if (list[k].d == d || (kind == SAMBA_SUMMED_MUL && times_read(&list[k], d)))
+            break;
+    }
+    bool both = kind == SAMBA_SUMMED_MUL, center = kind == SAMBA_SUMMED_CENTER;
+    if (kind < 0 || (sum < 0) != center || (dot < 0) != (!both && !center))
+        return;
+    int first = center ? dot : sum, place = i;
+    if (both) {
+        place = sum > dot ? sum : dot;
+        first = sum > dot ? dot : sum;
+        int with = list[dot].a == d ? list[dot].b : list[dot].a;
+        if (!may_move(c, i, place) || !is_unseen(c, list[first].d, first + 1, place) || maker(c, with, dot + 1, place) >= 0)
+            return;
+        list[i].c = (int16_t)with;
+    } else if (!is_unseen(c, list[first].d, i + 1, first)) {
+        return;
+    }
+    samba_code *code = &c->program->codes[place];
+    samba_instruction made = list[i];
+    int16_t s = sum < 0 ? 0 : list[sum].d, t = dot < 0 ? 0 : list[dot].d;
+    samba_code from = c->program->codes[i];
+    c->state[i] = c->state[sum < 0 ? dot : sum] = c->state[dot < 0 ? sum : dot] = GONE;
+    *code = from;
+    code->action = SAMBA_DO_SUMMED;
+    code->summed = c->program->kernels->combined->summed[kind];
+    code->c = made.c < 0 ? 0 : made.c;
+    code->s = s, code->t = t;
+    list[place] = made;
+    c->state[place] = MERGED;
+}
+
+static void combine_norms(combining *c)
+{
+    const samba_tile_program *program = c->program;
+    for (int s = 0; s < program->step_count; s++)
+        for (int j = program->steps[s].begin; j < program->steps[s].end; j++) {
+            const samba_code *code = &program->codes[j];
+            if (is_rows(c, j, SAMBA_TILE_mul))
+                combine_standardize(c, program->steps[s].begin, j);
+            else if (c->state[j] == MERGED && code->action == SAMBA_DO_MAP && code->map == program->kernels->combined->pair[2][0])
+                combine_affine(c, program->steps[s].begin, j);
+            else if (is_arithmetic(c, j) && c->list[j].op == SAMBA_TILE_add)
+                combine_slope_add(c, program->steps[s].begin, j);
+        }
+    for (int s = 0; s < program->step_count; s++)
+        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
+            combine_sums(c, i, program->steps[s].end);
 }
 
 /* Rounding to bfloat16, and the store into memory of that dtype. Other readers need the rounded value in its register. */
@@ -451,6 +631,7 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (is_comparison(&c, i))
                 combine_comparison(&c, i, program->steps[s].end);
+    combine_norms(&c);
     for (int s = 0; s < program->step_count; s++) /* the last: its second result stands where others have a source */
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
             if (c.list[i].op == SAMBA_TILE_gelu_tanh_grad)

@@ -10,6 +10,9 @@
 #include "kernels/cpu/reduce_sum.h"
 #include "kernels/cpu/vector_bits.h"
 
+#define UNROLL _Pragma("GCC unroll 32")
+#define INLINE static inline __attribute__((always_inline))
+
 #define PAIR(name, expression)                                                                                               \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
     {                                                                                                                        \
@@ -80,10 +83,138 @@ static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n
     }
 }
 
+/* ---- norms ---- */
+
+/* A map of a, b and c, and for each row the sum of what it gives, or of that times itself or c, in reduce.c's order. `map` and `with` are known
+ * where this is compiled. */
+enum { NONE, ITSELF, C }; /* what the second sum multiplies */
+
+INLINE samba_lanes_f32 lanes_at(const float *p)
+{
+    samba_lanes_f32 x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+#define MAPPED(map, x, y, z) ((map) == SAMBA_SUMMED_ADD ? (x) + (y) : (map) == SAMBA_SUMMED_ADD_ADD ? ((x) + (y)) + (z) : (map) == SAMBA_SUMMED_MUL ? (x) * (y) : (x) - (y))
+
+typedef struct row_sums {
+    samba_lanes_f32 parts[4], products[4];
+} row_sums;
+
+INLINE void mapped_lanes(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
+                         row_sums *to, const int part)
+{
+    samba_lanes_f32 y = map == SAMBA_SUMMED_CENTER ? center - (samba_lanes_f32){0} : lanes_at(b); /* less 0 a -0 stays one */
+    samba_lanes_f32 x = MAPPED(map, lanes_at(a), y, map == SAMBA_SUMMED_ADD_ADD ? lanes_at(c) : y);
+    memcpy(d, &x, sizeof x);
+    if (sums)
+        to->parts[part] += x;
+    if (with != NONE)
+        to->products[part] += x * (with == C ? lanes_at(c) : x);
+}
+
+INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
+                         int64_t n, float *sum, float *dot)
+{
+    enum { LANES = 16, PARTS = 4 };
+    float total = 0, product = 0;
+    int64_t i = 0;
+    if (n >= SHORT_SUM) {
+        row_sums to = {0};
+        for (; i + PARTS * LANES <= n; i += PARTS * LANES)
+            UNROLL for (int p = 0; p < PARTS; p++)
+                mapped_lanes(map, sums, with, d + i + p * LANES, a + i + p * LANES, b + i + p * LANES, c + i + p * LANES, center, &to, p);
+        for (; i + LANES <= n; i += LANES)
+            mapped_lanes(map, sums, with, d + i, a + i, b + i, c + i, center, &to, 0);
+        total = samba_across_f32((to.parts[0] + to.parts[1]) + (to.parts[2] + to.parts[3]));
+        product = samba_across_f32((to.products[0] + to.products[1]) + (to.products[2] + to.products[3]));
+    }
+    for (; i < n; i++) {
+        float y = map == SAMBA_SUMMED_CENTER ? center : b[i];
+        d[i] = MAPPED(map, a[i], y, map == SAMBA_SUMMED_ADD_ADD ? c[i] : y);
+        total += d[i];
+        product += d[i] * (with == C ? c[i] : d[i]);
+    }
+    *sum = total;
+    *dot = product;
+}
+
+#define SUMMED(name, map, sums, with)                                                                                        \
+    static void summed_##name(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows, int64_t cols, bool first) \
+    {                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                                                 \
+            int64_t i = 0;                                                                                                   \
+            bool start = first;                                                                                              \
+            do {                                                                                                             \
+                int64_t at = r * cols + i, n = cols - i < SUM_BLOCK ? cols - i : SUM_BLOCK;                                  \
+                float part, product;                                                                                         \
+                mapped_block(map, sums, with, d + at, a + at, map == SAMBA_SUMMED_CENTER ? b : b + at, c + at, map == SAMBA_SUMMED_CENTER ? b[r] : 0, n, &part, &product); \
+                if (sums)                                                                                                    \
+                    sum[r] = start ? part : sum[r] + part;                                                                   \
+                if (with != NONE)                                                                                            \
+                    dot[r] = start ? product : dot[r] + product;                                                             \
+                start = false;                                                                                               \
+                i += SUM_BLOCK;                                                                                              \
+            } while (i < cols);                                                                                              \
+        }                                                                                                                    \
+    }
+SUMMED(add, SAMBA_SUMMED_ADD, true, NONE)
+SUMMED(add_add, SAMBA_SUMMED_ADD_ADD, true, NONE)
+SUMMED(mul, SAMBA_SUMMED_MUL, true, C)
+SUMMED(center, SAMBA_SUMMED_CENTER, false, ITSELF)
+
+/* Of elements x y z and values a row p q o */
+#define NORM(name, expression)                                                                                               \
+    static void norm_##name(float *d, const float *a, const float *b, const float *c, const float *s, const float *t, const float *u, int64_t rows, \
+                            int64_t cols)                                                                                    \
+    {                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++, d += cols, a += cols, b += cols, c += cols) {                                     \
+            float p = s[r], q = t[r], o = u[r];                                                                              \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t i = 0; i < cols; i++) {                                                                             \
+                float x = a[i], y = b[i], z = c[i];                                                                          \
+                (void)y, (void)z, (void)q, (void)o;                                                                          \
+                d[i] = expression;                                                                                           \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+NORM(standardize, (x - p) * q)
+NORM(affine, x *p *y + z)
+NORM(slope, ((x - p) - y * q) * o)
+NORM(slope_add, ((x - p) - y * q) * o + z)
+
+/* collect_rows of a * b: as there four vectors of sums stay in registers */
+static void collect_products(double *sums, const float *a, const float *b, int64_t rows, int64_t cols)
+{
+    enum { LANES = 8, PARTS = 4 };
+    typedef float half_lanes __attribute__((vector_size(LANES * sizeof(float))));
+    int64_t c = 0;
+    for (; c + PARTS * LANES <= cols; c += PARTS * LANES) {
+        samba_lanes_f64 sum[PARTS];
+        memcpy(sum, sums + c, sizeof sum);
+        for (int64_t at = c; at < rows * cols; at += cols)
+            UNROLL for (int p = 0; p < PARTS; p++) {
+                half_lanes x, y;
+                memcpy(&x, a + at + p * LANES, sizeof x);
+                memcpy(&y, b + at + p * LANES, sizeof y);
+                sum[p] += __builtin_convertvector(x * y, samba_lanes_f64);
+            }
+        memcpy(sums + c, sum, sizeof sum);
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = c; i < cols; i++) {
+            float product = a[r * cols + i] * b[r * cols + i];
+            sums[i] += product;
+        }
+}
+
 const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .pair = {{add_add, add_sub, add_from, add_mul}, {sub_add, sub_sub, sub_from, sub_mul}, {mul_add, mul_sub, mul_from, mul_mul}},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
     .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
     .round = round_bfloat16,
+    .summed = {summed_add, summed_add_add, summed_mul, summed_center},
+    .norm = {norm_standardize, norm_affine, norm_slope, norm_slope_add},
+    .collect_products = collect_products,
 };

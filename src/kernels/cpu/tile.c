@@ -75,6 +75,14 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
             code->select((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c],
                          (const float *)pointers[code->if_false], counts[SAMBA_FULL]);
             break;
+        case SAMBA_DO_SUMMED:
+            code->summed((float *)d, (float *)pointers[code->s], (float *)pointers[code->t], (const float *)a, (const float *)pointers[code->b],
+                         (const float *)pointers[code->c], frame->rows, frame->cols, frame->first);
+            break;
+        case SAMBA_DO_NORM:
+            code->norm((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c], (const float *)pointers[code->s],
+                       (const float *)pointers[code->t], (const float *)pointers[code->u], frame->rows, frame->cols);
+            break;
         case SAMBA_DO_ROUND: samba_tile_round(program, frame, code); break;
         case SAMBA_DO_SET: samba_tile_set(program, frame, code); break;
         case SAMBA_DO_PICK: samba_tile_pick(frame, code); break;

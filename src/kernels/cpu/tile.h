@@ -34,8 +34,14 @@ typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
     SAMBA_DO_SPREAD, SAMBA_DO_COLLECT, SAMBA_DO_CONST, SAMBA_DO_SCALAR, /* LOAD in setup */
     SAMBA_DO_ROWS, SAMBA_DO_DOT, SAMBA_DO_BOTH, SAMBA_DO_ROUND, SAMBA_DO_SELECT, /* several instructions in one: combine.c */
+    SAMBA_DO_SUMMED, SAMBA_DO_NORM, /* so too: of norms */
     SAMBA_DO_SET, SAMBA_DO_PICK, SAMBA_DO_CHOOSE /* so too; labels.c */
 } samba_action;
+
+typedef enum samba_summed { SAMBA_SUMMED_ADD, SAMBA_SUMMED_ADD_ADD, SAMBA_SUMMED_MUL, SAMBA_SUMMED_CENTER, SAMBA_SUMMED_COUNT } samba_summed;
+typedef enum samba_norm { SAMBA_NORM_STANDARDIZE, SAMBA_NORM_AFFINE, SAMBA_NORM_SLOPE, SAMBA_NORM_SLOPE_ADD, SAMBA_NORM_COUNT } samba_norm;
+typedef void samba_summed_fn(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows, int64_t cols, bool first);
+typedef void samba_norm_fn(float *d, const float *a, const float *b, const float *c, const float *s, const float *t, const float *u, int64_t rows, int64_t cols);
 
 /* f32, FULL results. `first` and its like count add, sub, mul. */
 struct samba_combined {
@@ -44,6 +50,11 @@ struct samba_combined {
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
     void (*select[6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n); /* eq ne lt le gt ge */
     void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
+    /* d and its rows' reduce_sum. ADD: a + b. ADD_ADD: (a + b) + c. MUL: a b, and in dot the sum of d c. CENTER: a - b[r], and only dot, the sum of d d */
+    samba_summed_fn *summed[SAMBA_SUMMED_COUNT];
+    /* s, t, u are values a row. STANDARDIZE: (a - s) t. AFFINE: (a s) b + c. SLOPE: ((a - s) - b t) u. SLOPE_ADD: that + c. What has no part may be anything that can be read as the others. */
+    samba_norm_fn *norm[SAMBA_NORM_COUNT];
+    void (*collect_products)(double *sums, const float *a, const float *b, int64_t rows, int64_t cols); /* collect_rows of a b */
 };
 
 typedef struct samba_code { /* an instruction, resolved */
@@ -53,6 +64,8 @@ typedef struct samba_code { /* an instruction, resolved */
     uint16_t op;
     int16_t d, a, b, c; /* 0 where the form has none */
     int16_t if_false;   /* SELECT: a and b are compared, c stands where that is true */
+    int16_t s, t, u;    /* values a row. NORM: sources; SUMMED: s takes the sum, t the dot product */
+    uint8_t product;    /* COLLECT: of a times b */
     uint8_t own;       /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
     int32_t view;      /* LOAD STORE IOTA RANDOM: in views */
     int32_t kept;      /* LOAD: the register keeps its content between tiles; place of the record, -1: loaded every time */
@@ -65,6 +78,8 @@ typedef struct samba_code { /* an instruction, resolved */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first);
     void (*select)(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
     void (*both)(float *d, float *c, const float *a, const float *b, int64_t n); /* BOTH: c is a result too */
+    samba_summed_fn *summed;
+    samba_norm_fn *norm;
 } samba_code;
 
 typedef struct samba_tile_register {
