@@ -151,6 +151,19 @@ static double tile_seconds(const samba_program *program)
     return seconds;
 }
 
+/* Bytes of a side of a product that it reads; windows read some of them more than once. */
+static double side_bytes(const samba_contract *c, const samba_factor *side, int own_rank, const int64_t *own)
+{
+    double bytes = (double)samba_dtype_size((samba_dtype)side->dtype);
+    for (int i = 0; i < c->batch_rank; i++)
+        bytes *= side->batch[i] ? (double)c->batch[i] : 1;
+    for (int i = 0; i < own_rank; i++)
+        bytes *= side->own[i] ? (double)own[i] : 1;
+    for (int i = 0; i < c->k_rank; i++)
+        bytes *= side->inner[i] ? (double)c->k[i] : 1;
+    return bytes;
+}
+
 /* Bytes of the stage that one core holds alone. What threads shared before, or what the host gave, lies with whoever takes it next, where elements
  * are what is divided; products read rows that another thread made, but nobody makes constants. `alone`: of each buffer, whether one thread wrote it
  * last. */
@@ -160,9 +173,9 @@ static double held_bytes(const cpu_device *cpu, const samba_stage *stage, const 
     double bytes = 0;
     if (stage->kind == SAMBA_STAGE_CONTRACT) {
         bytes = (double)stage->bytes;
-        const int32_t sides[2] = {stage->contract.a.buffer, stage->contract.b.buffer};
-        for (int i = 0; i < 2; i++)
-            bytes -= cpu->constants.buffer[sides[i]] ? (double)buffers[sides[i]].bytes : 0;
+        const samba_contract *c = &stage->contract;
+        bytes -= cpu->constants.buffer[c->a.buffer] ? side_bytes(c, &c->a, c->m_rank, c->m) : 0;
+        bytes -= cpu->constants.buffer[c->b.buffer] ? side_bytes(c, &c->b, c->n_rank, c->n) : 0;
         return bytes > 0 ? bytes : 0;
     }
     if (stage->kind == SAMBA_STAGE_ATTENTION)

@@ -5,8 +5,8 @@ set -eu
 build=$1
 python=$(tools/torch-python.sh "$build")
 tests/torch/losses.sh "$build" "$python"
-made=$(mktemp)
-trap 'rm -f "$made"' EXIT
-"$python" tests/torch/make_values.py >"$made"
-"$python" tests/torch/same_numbers.py "$made" tests/unit/torch_values.h
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+"$python" tests/torch/make_values.py "$made"
+"$python" tests/torch/same_numbers.py "$made" tests/unit
 "$python" bench/test_report.py

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/unit/torch_values.h: what PyTorch computes for small cases of the operators, in float64.
+"""Writes tests/unit/torch_values_FAMILY.h: what PyTorch computes for small cases of a family of operators, in float64.
 
-    python3 tests/torch/make_values.py > tests/unit/torch_values.h
+    python3 tests/torch/make_values.py tests/unit
 
 A case is an operator, its attributes in C, its inputs, and the PyTorch function that means the same. Inputs are made from a
 seed by a formula that C repeats exactly, or are listed; so the header holds little but results: the output, and the gradient
 of each floating input of sum(output * weights), weights made by the formula too.
 """
+import sys
 import textwrap
 
 import torch
@@ -168,7 +169,15 @@ attention("mask of keys", (2, 2, 2, 3), (2, 2, 4, 3), (2, 2, 4, 3), mask=((2, 1,
 attention("a query sees nothing", (1, 2, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2), mask=((3, 3), [1, 0, 1, 0, 0, 0, 0, 1, 1]))
 
 
-def write(group, cases):
+HEAD = """/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Written by tests/torch/make_values.py with PyTorch %s; do not edit.
+ * Included behind tests/unit/torch_check.h, which says what it holds. */
+
+/* clang-format off */""" % torch.__version__.split("+")[0]
+
+
+def write(group, cases, file):
     numbers, rows = [], []
     for op, name, attrs, inputs, function, smooth in cases:
         first = len(numbers)
@@ -184,15 +193,11 @@ def write(group, cases):
     indent = "    "
     text = textwrap.fill(", ".join(map(number, numbers)), 126, initial_indent=indent, subsequent_indent=indent,
                          break_on_hyphens=False)
-    print("static const double torch_%s_numbers[] = {\n%s};" % (group, text))
-    print("static const torch_case torch_%s_cases[] = {\n%s\n};\n" % (group, "\n".join(rows)))
+    print(HEAD, file=file)
+    print("static const double torch_%s_numbers[] = {\n%s};" % (group, text), file=file)
+    print("static const torch_case torch_%s_cases[] = {\n%s\n};" % (group, "\n".join(rows)), file=file)
 
 
-print("""/* SPDX-License-Identifier: Apache-2.0
- *
- * Written by tests/torch/make_values.py with PyTorch %s; do not edit.
- * Included by tests/unit/torch_check.h, which says what it holds. */
-
-/* clang-format off */""" % torch.__version__.split("+")[0])
 for group, cases in GROUPS.items():
-    write(group, cases)
+    with open(f"{sys.argv[1]}/torch_values_{group}.h", "w") as file:
+        write(group, cases, file)

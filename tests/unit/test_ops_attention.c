@@ -3,6 +3,7 @@
  * What attention means: PyTorch's values and gradients, differences, dropout as the composition of matmul, softmax, dropout and matmul has
  * it, rows that see nothing, the public function's shapes, and what inference, gradient and tracing refuse. */
 #include "torch_check.h"
+#include "torch_values_attention.h"
 #include "failing_allocator.h"
 
 #include <sambaflow/functional.h>

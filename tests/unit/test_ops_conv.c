@@ -3,6 +3,7 @@
  * Convolution and pooling: PyTorch's values and gradients, differences, random shapes, what inference refuses, and empty batches.
  */
 #include "torch_check.h"
+#include "torch_values_conv.h"
 #include "failing_allocator.h"
 #include <time.h>
 

@@ -3,6 +3,7 @@
  * matmul, embedding, the activations, softmax, layer_norm, dropout and cross_entropy: PyTorch's values and gradients,
  * differences, 16-bit results, sharing between forward and backward, and what inference and the reference kernels refuse. */
 #include "torch_check.h"
+#include "torch_values_nn.h"
 #include "failing_allocator.h"
 
 #include <sambaflow/functional.h>

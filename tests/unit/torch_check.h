@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cases of torch_values.h, each checked in all ways there are: the operator's own kernel, its expansion (for a composite) and the
+ * Cases of torch_values_FAMILY.h, each checked in all ways there are: the operator's own kernel, its expansion (for a composite) and the
  * gradients by its vjp against PyTorch's numbers, and the vjp against differences.
  *
  * Inputs come from a seed by torch_formula, or are listed (seed -1). From numbers[first] on stand: the listed inputs, the
@@ -28,8 +28,6 @@ typedef struct torch_case {
     } inputs[OPERANDS_MAX];
     samba_dims shape; /* of the output */
 } torch_case;
-
-#include "torch_values.h"
 
 static inline double torch_formula(int seed, int64_t i)
 {
