@@ -101,6 +101,11 @@ static double arithmetic(const samba_node *node)
     }
 }
 
+static bool is_given(const samba_node *node)
+{
+    return node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state;
+}
+
 static double traffic_of_keeping(const samba_remat *r, samba_ref ref)
 {
     double bytes = bytes_of(samba_node_at(r->graph, ref));
@@ -118,14 +123,15 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
 {
     const samba_node *node = samba_node_at(r->graph, ref), *inputs[SAMBA_MAX_ARITY] = {0};
     double stored = r->in_memory[ref] ? bytes_of(node) : 0; /* and read again soon: half of that in cache */
-    double read = 0;
+    double read = 0, given = 0; /* the latter: of what nobody kept, as a weight in float32 that the backward reads for nothing but its cast */
     for (int k = 0; k < node->arity; k++) {
         inputs[k] = samba_node_at(r->graph, node->inputs[k]);
         read += bytes_of(inputs[k]);
+        given += is_given(inputs[k]) ? bytes_of(inputs[k]) : 0;
     }
     samba_op_class class_ = samba_ops[node->op].class_;
     if (class_ == SAMBA_MAP)
-        return (double)numel(node) * arithmetic(node) + stored;
+        return (double)numel(node) * arithmetic(node) + stored + given * TRAFFIC;
     if (price->memory == 0)
         return -1;
     /* never worth it for the traffic alone: what keeping takes comes on top, so that only the price decides */
