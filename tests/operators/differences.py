@@ -4,7 +4,8 @@
 L = the sum of results times fixed seeds. Along a random direction v, D(h) = (L(x + h v) - L(x - h v)) / 2h is the gradient times v up to h^2 of the
 third derivative and the rounding of L over h. h is the cube root of eps, where both are about equal. D(h) - D(2h) shows what the third derivative
 does: three times the error of D(h). Allowed is four times that difference, for it is an estimate, and eps / h times the sum of |results times
-seeds| times 64 units and the root of terms, of the roundings in the two values.
+seeds| and of |inputs times their gradients| times 64 units and the root of terms, of the roundings in the two values: where inputs cancel, results
+are small and the roundings are not.
 
 Between x - 2 h v and x + 2 h v may lie a kink: two numbers of a maximum that are nearly equal, a sign that turns. A sample that disagrees is asked again with a
 step of a 64th. A kink gives way, but for one in 64; a wrong gradient stays wrong."""
@@ -48,7 +49,9 @@ def check(whole, by_reference, seeds, found, generators, turned):
         for k in list(wrong):
             near, far, magnitude = slopes[k]
             slope = sum(float((turned(g) * v).sum()) for g, v, owner in zip(found, directions, owners) if owner == k)
-            allowed = 4 * abs(near - far) + (64 + whole.samples[k].terms ** 0.5) * torch.finfo(torch.float64).eps / step * (magnitude + abs(slope) * step)
+            felt = sum(float((turned(g).abs() * whole.given[i].abs()).nan_to_num(0, 0).sum()) for g, i, owner in zip(found, whole.wanted, owners) if owner == k)
+            units = 64 + whole.samples[k].terms ** 0.5
+            allowed = 4 * abs(near - far) + units * torch.finfo(torch.float64).eps / step * (magnitude + felt + abs(slope) * step)
             if abs(slope - near) <= allowed or not abs(near) < float("inf"):
                 del wrong[k]
             else:
