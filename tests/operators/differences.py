@@ -4,8 +4,8 @@
 L = the sum of results times fixed seeds. Along a random direction v, D(h) = (L(x + h v) - L(x - h v)) / 2h is the gradient times v up to h^2 of the
 third derivative and the rounding of L over h. h is the cube root of eps, where both are about equal. D(h) - D(2h) shows what the third derivative
 does: three times the error of D(h). Allowed is four times that difference, for it is an estimate, and eps / h times the sum of |results times
-seeds| and of |inputs times their gradients| times 64 units and the root of terms, of the roundings in the two values: where inputs cancel, results
-are small and the roundings are not.
+seeds| times 64 units and the root of terms, of the roundings in the two values, and eps / h times the sum of |inputs times their gradients|, of the
+roundings of x + h v and x - h v, which count where inputs cancel.
 
 Between x - 2 h v and x + 2 h v may lie a kink: two numbers of a maximum that are nearly equal, a sign that turns. A sample that disagrees is asked again with a
 step of a 64th. A kink gives way, but for one in 64; a wrong gradient stays wrong."""
@@ -50,8 +50,8 @@ def check(whole, by_reference, seeds, found, generators, turned):
             near, far, magnitude = slopes[k]
             slope = sum(float((turned(g) * v).sum()) for g, v, owner in zip(found, directions, owners) if owner == k)
             felt = sum(float((turned(g).abs() * whole.given[i].abs()).nan_to_num(0, 0).sum()) for g, i, owner in zip(found, whole.wanted, owners) if owner == k)
-            units = 64 + whole.samples[k].terms ** 0.5
-            allowed = 4 * abs(near - far) + units * torch.finfo(torch.float64).eps / step * (magnitude + felt + abs(slope) * step)
+            rounded = (64 + whole.samples[k].terms ** 0.5) * (magnitude + abs(slope) * step) + felt
+            allowed = 4 * abs(near - far) + torch.finfo(torch.float64).eps / step * rounded
             if abs(slope - near) <= allowed or not abs(near) < float("inf"):
                 del wrong[k]
             else:
