@@ -42,7 +42,7 @@ typedef struct samba_kernels { /* one table per ISA: kernels/cpu/kernels.c compi
     void (*reduce_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     /* best holds the greatest value so far (class of a), d its index; col0 is the first column's index */
     void (*reduce_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
-    void (*collect_rows[3])(void *sums, const void *a, int64_t rows, int64_t cols); /* sums[c] += a[r,c]; f32: sums are double */
+    void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols); /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
     double (*total_f32)(const float *a, int64_t n); /* sum in double */
     double (*total_f64)(const double *a, int64_t n);
     int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */

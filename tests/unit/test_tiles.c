@@ -592,7 +592,7 @@ static void test_spread_and_sums(void **state)
                 int64_t integers[LARGEST], integer_total = 0;
                 for (int c = 0; c < cols; c++)
                     sums[c] = (double)(integers[c] = c);
-                k->collect_rows[class_](class_ == SAMBA_I64 ? (void *)integers : sums, a, rows, cols);
+                k->collect_rows[class_](class_ == SAMBA_I64 ? (void *)integers : sums, a, NULL, rows, cols);
                 for (int i = 0; i < n; i++) {
                     element x = get(class_, a, i);
                     total += class_ == SAMBA_F32 ? x.f32 : class_ == SAMBA_F64 ? x.f64 : 0;
@@ -729,8 +729,8 @@ static void test_combined_norms(void **state)
                 want_sums[i] = got_sums[i] = a[i];
             got_sums[cols] = 7;
             k->map[SAMBA_TILE_mul][SAMBA_F32](x, a, b, NULL, n);
-            k->collect_rows[SAMBA_F32](want_sums, x, rows, cols);
-            k->combined->collect_products(got_sums, a, b, rows, cols);
+            k->collect_rows[SAMBA_F32](want_sums, x, NULL, rows, cols);
+            k->collect_rows[SAMBA_F32](got_sums, a, b, rows, cols);
             assert_memory_equal(got_sums, want_sums, (size_t)cols * sizeof(double));
             assert_true(got_sums[cols] == 7);
         }

@@ -78,7 +78,7 @@ static void collect_columns(const samba_kernels *kernels, int op, int class_, ch
         if (cols == 1)
             collect_total(kernels, op, class_, partial, a, rows);
         else
-            kernels->collect_rows[class_](partial, a, rows, cols);
+            kernels->collect_rows[class_](partial, a, NULL, rows, cols);
         return;
     }
     if (cols == 1) {
@@ -116,10 +116,10 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     int64_t stride = view->groups ? view->group_stride[0] : 0;
     char *partial = frame->scratch + collector->partial + 8 * (place->offset + (per_column ? frame->col : 0));
     if (code->product) { /* one sum a column, over all rows */
-        kernels->combined->collect_products((double *)partial, (const float *)a, (const float *)frame->pointers[code->b], rows, cols);
+        kernels->collect_rows[class_](partial, a, frame->pointers[code->b], rows, cols);
         return;
     }
-    if (view->groups <= 1 && stride == 0) {
+    if (samba_view_repeats(view)) {
         if (per_column)
             collect_columns(kernels, op, class_, partial, a, rows, cols);
         else

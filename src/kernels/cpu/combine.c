@@ -295,7 +295,7 @@ static bool sums_columns(const combining *c, int j)
     const samba_code *code = &c->program->codes[j];
     const samba_view *view = &c->program->views[c->program->collectors[code->collector].view];
     return code->extent == SAMBA_FULL && code->class_ == SAMBA_F32 && c->program->cols > 1 && view->col_stride != 0 &&
-           (view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0));
+           samba_view_repeats(view);
 }
 
 static void combine_arithmetic(combining *c, int i, int end)
@@ -394,15 +394,14 @@ static int maker_for(const combining *c, int r, int begin, int j)
     return i >= 0 && only_reader(c, i, step_of(c, j)->end) == j && may_move(c, i, j) ? i : -1;
 }
 
-static void make_norm(combining *c, int j, samba_norm kind, int a, int b, int z, int s, int t, int u)
+/* i, whose part is done with j, goes into it. */
+static void make_norm(combining *c, int i, int j, samba_norm kind, int a, int b, int z, int s, int t, int u)
 {
     samba_code *code = &c->program->codes[j];
     code->action = SAMBA_DO_NORM;
     code->norm = c->program->kernels->combined->norm[kind];
-    code->s = (int16_t)s, code->t = (int16_t)(t < 0 ? 0 : t), code->u = (int16_t)(u < 0 ? 0 : u);
-    c->list[j] = (samba_instruction){.op = c->list[j].op, .d = c->list[j].d, .a = (int16_t)a, .b = (int16_t)b, .c = (int16_t)z, .operand = -1};
-    code->a = (int16_t)a, code->b = (int16_t)(b < 0 ? 0 : b), code->c = (int16_t)(z < 0 ? 0 : z);
-    c->state[j] = MERGED;
+    code->s = (int16_t)s, code->t = (int16_t)t, code->u = (int16_t)u;
+    take(c, i, j, a, b, z);
 }
 
 /* (a - s) t, ((a - s) - b t) u: j multiplies by a value a row */
@@ -413,14 +412,13 @@ static void combine_standardize(combining *c, int begin, int j)
     if (i < 0)
         return;
     if (is_rows(c, i, SAMBA_TILE_sub)) {
-        c->state[i] = GONE;
-        make_norm(c, j, SAMBA_NORM_STANDARDIZE, list[i].a, -1, -1, list[i].b, u, -1);
+        make_norm(c, i, j, SAMBA_NORM_STANDARDIZE, list[i].a, -1, -1, list[i].b, u, 0);
     } else if (is_arithmetic(c, i) && list[i].op == SAMBA_TILE_sub && list[i].a != list[i].b) {
         int x = maker_for(c, list[i].a, begin, i), y = maker_for(c, list[i].b, begin, i);
         if (x < 0 || y < 0 || !is_rows(c, x, SAMBA_TILE_sub) || !is_rows(c, y, SAMBA_TILE_mul) || !may_move(c, x, j) || !may_move(c, y, j))
             return;
-        c->state[i] = c->state[x] = c->state[y] = GONE;
-        make_norm(c, j, SAMBA_NORM_SLOPE, list[x].a, list[y].a, -1, list[x].b, list[y].b, u);
+        c->state[x] = c->state[y] = GONE;
+        make_norm(c, i, j, SAMBA_NORM_SLOPE, list[x].a, list[y].a, -1, list[x].b, list[y].b, u);
     }
 }
 
@@ -432,8 +430,7 @@ static void combine_affine(combining *c, int begin, int j)
         int i = maker_for(c, side ? x.b : x.a, begin, j);
         if (i < 0 || !is_rows(c, i, SAMBA_TILE_mul))
             continue;
-        c->state[i] = GONE;
-        make_norm(c, j, SAMBA_NORM_AFFINE, c->list[i].a, side ? x.a : x.b, x.c, c->list[i].b, -1, -1);
+        make_norm(c, i, j, SAMBA_NORM_AFFINE, c->list[i].a, side ? x.a : x.b, x.c, c->list[i].b, 0, 0);
         return;
     }
 }
@@ -450,13 +447,12 @@ static void combine_slope_add(combining *c, int begin, int j)
         if (i < 0 || from.action != SAMBA_DO_NORM || from.norm != c->program->kernels->combined->norm[SAMBA_NORM_SLOPE] ||
             is_written(c, from.s, i + 1, j) || is_written(c, from.t, i + 1, j) || is_written(c, from.u, i + 1, j))
             continue;
-        c->state[i] = GONE;
-        make_norm(c, j, SAMBA_NORM_SLOPE_ADD, from.a, from.b, side ? x.a : x.b, from.s, from.t, from.u);
+        make_norm(c, i, j, SAMBA_NORM_SLOPE_ADD, from.a, from.b, side ? x.a : x.b, from.s, from.t, from.u);
         return;
     }
 }
 
-/* Between the two nobody sees what row j's result is. */
+/* Nobody in between reads or writes r. */
 static bool is_unseen(const combining *c, int r, int begin, int end)
 {
     for (int k = begin; k < end; k++)
@@ -508,24 +504,21 @@ static void combine_sums(combining *c, int i, int end)
         place = sum > dot ? sum : dot;
         first = sum > dot ? dot : sum;
         int with = list[dot].a == d ? list[dot].b : list[dot].a;
-        if (!may_move(c, i, place) || !is_unseen(c, list[first].d, first + 1, place) || maker(c, with, dot + 1, place) >= 0)
+        if (!may_move(c, i, place) || !is_unseen(c, list[first].d, first + 1, place) || is_written(c, with, dot + 1, place))
             return;
         list[i].c = (int16_t)with;
     } else if (!is_unseen(c, list[first].d, i + 1, first)) {
         return;
     }
-    samba_code *code = &c->program->codes[place];
-    samba_instruction made = list[i];
-    int16_t s = sum < 0 ? 0 : list[sum].d, t = dot < 0 ? 0 : list[dot].d;
-    samba_code from = c->program->codes[i];
-    c->state[i] = c->state[sum < 0 ? dot : sum] = c->state[dot < 0 ? sum : dot] = GONE;
-    *code = from;
-    code->action = SAMBA_DO_SUMMED;
-    code->summed = c->program->kernels->combined->summed[kind];
-    code->c = made.c < 0 ? 0 : made.c;
-    code->s = s, code->t = t;
-    list[place] = made;
+    samba_code made = c->program->codes[i];
+    made.action = SAMBA_DO_SUMMED;
+    made.summed = c->program->kernels->combined->summed[kind];
+    made.c = list[i].c < 0 ? 0 : list[i].c;
+    made.s = sum < 0 ? 0 : list[sum].d, made.t = dot < 0 ? 0 : list[dot].d;
+    c->state[i] = c->state[first] = GONE;
     c->state[place] = MERGED;
+    c->program->codes[place] = made;
+    list[place] = list[i];
 }
 
 static void combine_norms(combining *c)

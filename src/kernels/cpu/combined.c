@@ -6,12 +6,10 @@
  * No bit of a result differs from what the instructions give one by one: products and sums are rounded separately, and sums are
  * added in reduce.c's order. */
 #pragma GCC optimize("fp-contract=off")
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/reduce_sum.h"
 #include "kernels/cpu/vector_bits.h"
-
-#define UNROLL _Pragma("GCC unroll 32")
-#define INLINE static inline __attribute__((always_inline))
 
 #define PAIR(name, expression)                                                                                               \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
@@ -183,31 +181,6 @@ NORM(affine, x *p *y + z)
 NORM(slope, ((x - p) - y * q) * o)
 NORM(slope_add, ((x - p) - y * q) * o + z)
 
-/* collect_rows of a * b: as there four vectors of sums stay in registers */
-static void collect_products(double *sums, const float *a, const float *b, int64_t rows, int64_t cols)
-{
-    enum { LANES = 8, PARTS = 4 };
-    typedef float half_lanes __attribute__((vector_size(LANES * sizeof(float))));
-    int64_t c = 0;
-    for (; c + PARTS * LANES <= cols; c += PARTS * LANES) {
-        samba_lanes_f64 sum[PARTS];
-        memcpy(sum, sums + c, sizeof sum);
-        for (int64_t at = c; at < rows * cols; at += cols)
-            UNROLL for (int p = 0; p < PARTS; p++) {
-                half_lanes x, y;
-                memcpy(&x, a + at + p * LANES, sizeof x);
-                memcpy(&y, b + at + p * LANES, sizeof y);
-                sum[p] += __builtin_convertvector(x * y, samba_lanes_f64);
-            }
-        memcpy(sums + c, sum, sizeof sum);
-    }
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = c; i < cols; i++) {
-            float product = a[r * cols + i] * b[r * cols + i];
-            sums[i] += product;
-        }
-}
-
 const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .pair = {{add_add, add_sub, add_from, add_mul}, {sub_add, sub_sub, sub_from, sub_mul}, {mul_add, mul_sub, mul_from, mul_mul}},
     .rows = {rows_add, rows_sub, rows_mul},
@@ -216,5 +189,4 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .round = round_bfloat16,
     .summed = {summed_add, summed_add_add, summed_mul, summed_center},
     .norm = {norm_standardize, norm_affine, norm_slope, norm_slope_add},
-    .collect_products = collect_products,
 };

@@ -45,7 +45,7 @@ SAMBA_EACH_DTYPE(DTYPE)
     void SAMBA_ISA_NAME(samba_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                  \
     void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, \
                                              bool first);                                                                    \
-    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, int64_t rows, int64_t cols);                   \
+    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);    \
     wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n);
 SAMBA_EACH_CLASS(CLASS)
 #undef CLASS

@@ -198,8 +198,7 @@ static samba_status resolve_instruction(builder *b, int index)
         const samba_view *view = &program->views[code->view];
         const samba_tile_register *d = &program->registers[from->d];
         code->own = d->direct == code->view;
-        bool repeats = view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0);
-        if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && repeats && b->writers[from->d] == 1 &&
+        if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && samba_view_repeats(view) && b->writers[from->d] == 1 &&
             (d->direct < 0 || d->direct == code->view))
             code->kept = program->kept_count++;
         return SAMBA_OK;

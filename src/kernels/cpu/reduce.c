@@ -157,17 +157,19 @@ ARGMAX(i64, int64_t)
 #define COLLECT(name, type, wide)                                                                                            \
     typedef type samba_narrow_##name __attribute__((vector_size(64 / sizeof(wide) * sizeof(type))));                         \
     typedef wide samba_wide_##name __attribute__((vector_size(64)));                                                         \
-    static inline void add_narrow_##name(samba_wide_##name *sum, const type *a)                                              \
+    static inline void add_narrow_##name(samba_wide_##name *sum, const type *a, const type *b)                               \
     {                                                                                                                        \
-        samba_narrow_##name x;                                                                                               \
+        samba_narrow_##name x, y;                                                                                            \
         memcpy(&x, a, sizeof x);                                                                                             \
+        if (b) {                                                                                                             \
+            memcpy(&y, b, sizeof y);                                                                                         \
+            x *= y;                                                                                                          \
+        }                                                                                                                    \
         *sum += __builtin_convertvector(x, samba_wide_##name);                                                               \
     }                                                                                                                        \
-    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums_, const void *a_, int64_t rows, int64_t cols)                  \
+    static inline __attribute__((always_inline)) void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols) \
     {                                                                                                                        \
         enum { LANES = 64 / (int)sizeof(wide) };                                                                             \
-        wide *sums = sums_;                                                                                                  \
-        const type *a = a_;                                                                                                  \
         int64_t c = 0;                                                                                                       \
         for (; c + 4 * LANES <= cols; c += 4 * LANES) {                                                                      \
             samba_wide_##name s0, s1, s2, s3;                                                                                \
@@ -176,11 +178,11 @@ ARGMAX(i64, int64_t)
             memcpy(&s2, sums + c + 2 * LANES, sizeof s2);                                                                    \
             memcpy(&s3, sums + c + 3 * LANES, sizeof s3);                                                                    \
             for (int64_t r = 0; r < rows; r++) {                                                                             \
-                const type *x = a + r * cols + c;                                                                            \
-                add_narrow_##name(&s0, x);                                                                                   \
-                add_narrow_##name(&s1, x + LANES);                                                                           \
-                add_narrow_##name(&s2, x + 2 * LANES);                                                                       \
-                add_narrow_##name(&s3, x + 3 * LANES);                                                                       \
+                const type *x = a + r * cols + c, *y = b ? b + r * cols + c : NULL;                                          \
+                add_narrow_##name(&s0, x, y);                                                                                \
+                add_narrow_##name(&s1, x + LANES, y ? y + LANES : NULL);                                                     \
+                add_narrow_##name(&s2, x + 2 * LANES, y ? y + 2 * LANES : NULL);                                             \
+                add_narrow_##name(&s3, x + 3 * LANES, y ? y + 3 * LANES : NULL);                                             \
             }                                                                                                                \
             memcpy(sums + c, &s0, sizeof s0);                                                                                \
             memcpy(sums + c + LANES, &s1, sizeof s1);                                                                        \
@@ -189,9 +191,18 @@ ARGMAX(i64, int64_t)
         }                                                                                                                    \
         for (int64_t r = 0; r < rows; r++) {                                                                                 \
             SAMBA_VECTOR_LOOP                                                                                                \
-            for (int64_t i = c; i < cols; i++)                                                                               \
-                sums[i] += (wide)a[r * cols + i];                                                                            \
+            for (int64_t i = c; i < cols; i++) {                                                                             \
+                type x = b ? a[r * cols + i] * b[r * cols + i] : a[r * cols + i];                                            \
+                sums[i] += (wide)x;                                                                                          \
+            }                                                                                                                \
         }                                                                                                                    \
+    }                                                                                                                        \
+    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols)     \
+    {                                                                                                                        \
+        if (b)                                                                                                               \
+            collect_##name(sums, a, b, rows, cols);                                                                          \
+        else                                                                                                                 \
+            collect_##name(sums, a, NULL, rows, cols);                                                                       \
     }
 COLLECT(f32, float, double)
 COLLECT(f64, double, double)

@@ -257,7 +257,7 @@ static void scan_columns(const samba_line_state *s, int64_t start, int64_t colum
                 k->convert[SAMBA_F32][SAMBA_F64](&row, narrow, NULL, NULL, columns);
             k->map[SAMBA_TILE_mul][wide](&sums, &sums, &row, NULL, columns);
         } else {
-            k->collect_rows[class_](&sums, loaded, 1, columns);
+            k->collect_rows[class_](&sums, loaded, NULL, 1, columns);
         }
         if (class_ == SAMBA_F32)
             k->convert[SAMBA_F64][SAMBA_F32](narrow, &sums, NULL, NULL, columns);

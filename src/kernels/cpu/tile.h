@@ -23,6 +23,12 @@ typedef struct samba_view {
     int64_t row_offsets; /* groups > 1: place in scratch of an offset for each row of the tile */
 } samba_view;
 
+/* All rows lie in one place. */
+static inline bool samba_view_repeats(const samba_view *view)
+{
+    return view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0);
+}
+
 typedef struct samba_place { /* where a view is for the tile at work */
     int64_t offset;          /* of (row0, column 0) */
     const int64_t *rows;     /* offset of each row, where the view has more than one group */
@@ -54,7 +60,6 @@ struct samba_combined {
     samba_summed_fn *summed[SAMBA_SUMMED_COUNT];
     /* s, t, u are values a row. STANDARDIZE: (a - s) t. AFFINE: (a s) b + c. SLOPE: ((a - s) - b t) u. SLOPE_ADD: that + c. What has no part may be anything that can be read as the others. */
     samba_norm_fn *norm[SAMBA_NORM_COUNT];
-    void (*collect_products)(double *sums, const float *a, const float *b, int64_t rows, int64_t cols); /* collect_rows of a b */
 };
 
 typedef struct samba_code { /* an instruction, resolved */
