@@ -106,10 +106,10 @@ class Bench:
         self.missing = {peer: f"Python package {module} is not installed" for peer, module in needed if importlib.util.find_spec(module) is None}
 
     def peaks(self):
-        """The greatest so far in this run: measured anew for each case, because a clock or a neighbour changes them from minute to minute."""
+        """What the machine gives at this moment: a clock or a neighbour changes it from minute to minute. `greatest` keeps the most of this run."""
         now = json.loads(run([f"{self.build}/bench/peak", str(self.threads)]))
         self.greatest = {name: max(value, self.greatest.get(name, 0)) for name, value in now.items()}
-        return self.greatest
+        return now
 
     def compile(self, case, folder):
         """The PEF and what `compile` says of it; Absent where the example cannot do this case yet."""
@@ -172,12 +172,14 @@ class Bench:
         return ms, max(1, min(int(1e3 * self.turn_seconds / ms), 20000))
 
     def time(self, contenders, peers):
-        """Name -> all times, and the last answer, of contenders that take turns, each time in another order. A peer that fails goes to `peers`."""
-        times, answers, outside, steps, slowest = {}, {}, {}, {}, 0
+        """Name -> all times, and the last answer, of contenders that take turns, each time in another order; and the median of what the machine gave
+        between turns. A peer that fails goes to `peers`."""
+        times, answers, outside, steps, slowest, given = {}, {}, {}, {}, 0, []
         turn, turns = -1, self.most_turns  # turn -1 finds out how many steps a turn has
         while turn < turns:
             names = list(contenders)
             first = turn % len(names)
+            given.append(self.peaks())
             for name in names[first:] + names[:first]:
                 try:
                     if turn < 0:
@@ -199,14 +201,13 @@ class Bench:
             turn += 1
         for name, answer in answers.items():
             answer["outside_ms"] = statistics.median(outside[name])
-        return times, answers
+        return times, answers, {name: statistics.median(now[name] for now in given) for name in self.greatest}
 
     def run_case(self, case):
         contenders = {}
         with tempfile.TemporaryDirectory() as folder:
             try:
                 pef, plan = self.compile(case, folder)
-                peaks = self.peaks()
                 start_ms = self.start_ms(case, folder)
                 contenders["ours"] = self.start(case, pef, folder, None)
                 wanted, first = self.first_steps(case, contenders["ours"], folder, "ours", None)
@@ -219,12 +220,12 @@ class Bench:
                         peers[peer] = {"absent": str(failure)}
                         if peer in contenders:
                             contenders.pop(peer).end()
-                times, answers = self.time(contenders, peers)
+                times, answers, given = self.time(contenders, peers)
                 for name, contender in contenders.items():
                     peers[name] = report.summary(times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"])
                 ours = {**peers.pop("ours"), **contenders["ours"].about, "first_ms": first, "outside_ms": answers["ours"]["outside_ms"]}
                 ours["start_ms"] = start_ms
-                return report.make_row(case, ours, plan, {peer: peers[peer] for peer in case.peers}, peaks)
+                return report.make_row(case, ours, plan, {peer: peers[peer] for peer in case.peers}, self.greatest, given)
             except Absent as reason:
                 return report.absent_row(case, str(reason))
             except Failed as failure:

@@ -58,12 +58,12 @@ def table(layers, steps, compiling, peak_gflops):
 def measure(bench):
     """Deeper and deeper, then back, so that what drifts meanwhile tells on all alike. The greatest relative distance of a step from the line."""
     steps, compiling = {n: [] for n in LAYERS}, {n: [] for n in LAYERS}
-    peaks = bench.peaks()
+    bench.peaks()
     for n in LAYERS + LAYERS[::-1]:
         ms, compile_ms = visit(bench, n, 3)
         steps[n] += ms
         compiling[n] += compile_ms
         print(f"L{n}: {statistics.median(ms):.0f} ms a step, {statistics.median(compile_ms):.1f} ms to compile", flush=True)
-    lines, apart = table(LAYERS, [statistics.median(steps[n]) for n in LAYERS], [statistics.median(compiling[n]) for n in LAYERS], peaks["fp32_gflops"])
+    lines, apart = table(LAYERS, [statistics.median(steps[n]) for n in LAYERS], [statistics.median(compiling[n]) for n in LAYERS], bench.greatest["fp32_gflops"])
     print("\n" + "\n".join(lines))
     return apart

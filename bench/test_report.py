@@ -10,13 +10,14 @@ import scaling  # noqa: E402
 from cases import CASES, FIGURES, PEERS, Case, Figure  # noqa: E402
 
 PEAKS = {"fp32_gflops": 100.0, "bf16_gflops": 200.0, "read_gbytes": 10.0}
+GIVEN = {"fp32_gflops": 95.0, "bf16_gflops": 190.0, "read_gbytes": 8.0}
 PLAN = {"compile_ms": 2.0, "sections": [{"type": "FWD", "flops": 300, "bytes": 1000},
                                            {"type": "FWD", "flops": 50, "bytes": 500, "redone_by": "BCKWD"}, {"type": "BCKWD", "flops": 600, "bytes": 3000}]}
 
 
 def row_of(case, ms, peers):
     ours = {**report.summary(ms, 9.0, 12 << 20, 2 << 20), "outside_ms": 0.001, "start_ms": 40.0, "plan_bytes": 8 << 20}
-    return report.make_row(case, ours, PLAN, peers, PEAKS)
+    return report.make_row(case, ours, PLAN, peers, PEAKS, GIVEN)
 
 
 def peer(ms, first_ms=50.0):
@@ -36,6 +37,7 @@ class Rows(unittest.TestCase):
         # Forward and weight gradient of 100 x 784 x 10; the images need no gradient.
         self.assertEqual(row["model_flops"], 2 * 2 * 100 * 784 * 10)
         self.assertAlmostEqual(row["mfu"], row["model_flops"] / 2e-3 / 100e9)
+        self.assertEqual(report.cells(row)[7:10], ["2 %", "95 %", "8"])
         self.assertEqual((row["plan_flops"], row["bytes_per_second"]), (900, 4000 / 2e-3))
 
     def test_inference_counts_forward_alone(self):
