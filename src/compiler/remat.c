@@ -4,9 +4,10 @@
  * store too where forward by itself would not put the value into memory (asked of fusion); computing again costs arithmetic. The cheapest
  * choice is a minimum cut (as in Zheng et al.: "min-cut rematerialization" of AOTAutograd, PyTorch 2): a node of forward is two nodes of
  * a network. Where the edge between them is cut it is kept, where the edge from the source is cut it is computed again, and then its inputs
- * must be there too.
+ * must be there too. Inputs, parameters and states are there always, but cost a reading, once for all that is computed from them.
  *
  *   source --(computing)--> in(v) --(keeping)--> out(v) --(never cut)--> in(w), for every w that reads v; sink, if the backward reads v
+ *   source --(never cut)--> in(v) --(reading)--> out(v) --(never cut)--> in(w), where v is given
  *
  * With a memory budget kept bytes have a price of their own, contractions and reductions may be repeated, and the forward is cut into
  * segments that are computed again each by itself: values that reach over a cut are kept or not, but never computed again.
@@ -58,6 +59,7 @@ static void find_uses(samba_remat *r)
             } else if (node->phase > SAMBA_FWD) {
                 r->needed[u] |= in_forward(r, u);
                 r->in_memory[base] |= class_ != SAMBA_MAP && class_ != SAMBA_REDUCE_CLASS && class_ != SAMBA_VIEW;
+                r->read_anyway[base] |= node->phase == SAMBA_BCKWD && (class_ == SAMBA_MAP || class_ == SAMBA_REDUCE_CLASS);
             }
         }
     }
@@ -70,9 +72,10 @@ samba_status samba_remat_begin(samba_remat *r, samba_context *context, const sam
     size_t count = (size_t)graph->node_count + 1;
     r->needed = samba_arena_alloc(&r->forward.arena, count);
     r->in_memory = samba_arena_alloc(&r->forward.arena, count);
+    r->read_anyway = samba_arena_alloc(&r->forward.arena, count);
     r->last_use = samba_arena_alloc(&r->forward.arena, sizeof(int64_t) * count);
     r->again = samba_arena_alloc(&r->forward.arena, count);
-    if (!r->needed || !r->in_memory || !r->last_use || !r->again) {
+    if (!r->needed || !r->in_memory || !r->read_anyway || !r->last_use || !r->again) {
         samba_remat_end(r);
         return SAMBA_ERROR_MEMORY;
     }
@@ -106,6 +109,13 @@ static bool is_given(const samba_node *node)
     return node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state;
 }
 
+/* Of reading once more what is given; not where the backward does it anyway, as it does not with a weight in float32 whose cast it multiplies. */
+static double traffic_of_given(const samba_remat *r, samba_ref ref)
+{
+    double bytes = bytes_of(samba_node_at(r->graph, ref));
+    return r->read_anyway[ref] ? 0 : bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC;
+}
+
 static double traffic_of_keeping(const samba_remat *r, samba_ref ref)
 {
     double bytes = bytes_of(samba_node_at(r->graph, ref));
@@ -123,15 +133,14 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
 {
     const samba_node *node = samba_node_at(r->graph, ref), *inputs[SAMBA_MAX_ARITY] = {0};
     double stored = r->in_memory[ref] ? bytes_of(node) : 0; /* and read again soon: half of that in cache */
-    double read = 0, given = 0; /* the latter: of what nobody kept, as a weight in float32 that the backward reads for nothing but its cast */
+    double read = 0;
     for (int k = 0; k < node->arity; k++) {
         inputs[k] = samba_node_at(r->graph, node->inputs[k]);
         read += bytes_of(inputs[k]);
-        given += is_given(inputs[k]) ? bytes_of(inputs[k]) : 0;
     }
     samba_op_class class_ = samba_ops[node->op].class_;
     if (class_ == SAMBA_MAP)
-        return (double)numel(node) * arithmetic(node) + stored + given * TRAFFIC;
+        return (double)numel(node) * arithmetic(node) + stored;
     if (price->memory == 0)
         return -1;
     /* never worth it for the traffic alone: what keeping takes comes on top, so that only the price decides */
@@ -218,6 +227,10 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price)
     samba_status status = cuts_before && sink_side ? count_cuts(r, price, cuts_before) : SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
         samba_ref ref = (samba_ref)i;
+        if (is_given(samba_node_at(g, ref))) {
+            samba_network_add(&network, source, 2 * i, SAMBA_UNCUTTABLE);
+            samba_network_add(&network, 2 * i, 2 * i + 1, capacity(traffic_of_given(r, ref)));
+        }
         if (!in_forward(r, ref))
             continue;
         bool alias = is_alias(r, ref);
@@ -228,7 +241,7 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price)
             samba_network_add(&network, 2 * i + 1, sink, SAMBA_UNCUTTABLE);
         const samba_node *node = samba_node_at(g, ref);
         for (int k = 0; k < node->arity; k++)
-            if (in_forward(r, node->inputs[k]))
+            if (in_forward(r, node->inputs[k]) || (is_given(samba_node_at(g, node->inputs[k])) && (alias || samba_ops[node->op].class_ == SAMBA_MAP)))
                 samba_network_add(&network, 2 * (int32_t)node->inputs[k] + 1, 2 * i, SAMBA_UNCUTTABLE);
     }
     if (status == SAMBA_OK)

@@ -488,12 +488,12 @@ static void compiling(void **unused)
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: precision is 7, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)");
     o = options(), o.fast_memory = 1;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-         "compile: fast memory of 1 bytes cannot hold stage 0 'drop: cast sub reciprocal cast', which uses 16 bytes: model 'graph' needs 416 "
+         "compile: fast memory of 1 bytes cannot hold stage 0 'drop: cast sub reciprocal cast', which uses 16 bytes: model 'graph' needs 432 "
          "bytes, or smaller batches");
     o = options(), o.mapping = SAMBA_MAPPING_SPATIAL, o.fast_memory = 400;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-         "compile: mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes 548 bytes (the model has 192 of parameters, 256 of "
-         "gradients, 384 of activations), and fast memory has 400: give that much, a smaller batch, or mapping 'section'");
+         "compile: mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes 568 bytes (the model has 192 of parameters, 256 of "
+         "gradients, 512 of activations), and fast memory has 400: give that much, a smaller batch, or mapping 'section'");
     o = options(), o.pef_name = "../up";
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: '../up' cannot name a PEF: expected a file name without '/'");
     o = options(), o.output_folder = "/dev/null";
