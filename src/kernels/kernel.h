@@ -80,6 +80,7 @@ typedef struct samba_prepare { /* what preparing needs to know */
     samba_arena *arena; /* prepared state lives here */
     volatile int32_t *fault; /* set to stage_index + 1 by a stage that met bad data */
     int32_t stage_index;
+    bool far;         /* what the stage touches is in no cache */
     const bool *constant; /* per buffer: the same in all runs, so that packs of it may be kept; NULL: none */
 } samba_prepare;
 

@@ -16,6 +16,7 @@
 #include "kernels/kernel.h"
 #include "runtime/barrier.h"
 #include "runtime/device.h"
+#include "runtime/reuse.h"
 #include "runtime/spread.h"
 
 #include <omp.h>
@@ -48,7 +49,7 @@ typedef struct cpu_device {
     const samba_plan *plan;
     samba_prepared *stages;
     samba_spread *team; /* where the threads are */
-    uint8_t *shared; /* per stage */
+    uint8_t *shared, *far; /* per stage: run by all threads; touches what is in no cache */
     samba_host_memory scratch, kept;
     samba_constants constants;
     bool any_shared; /* some stage is run by all threads */
@@ -235,6 +236,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         bool shared = cpu->threads > 1 && worth_sharing(cpu, &plan->stages[i], alone);
         prepare.threads = shared ? cpu->threads : 1;
         prepare.stage_index = i;
+        prepare.far = cpu->far[i];
         prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */
         SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
         cpu->shared[i] = shared;
@@ -293,8 +295,10 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
     cpu->team = samba_arena_alloc(&cpu->arena, (size_t)cpu->threads * sizeof *cpu->team);
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
-    if (!cpu->stages || !cpu->team || !cpu->shared)
+    cpu->far = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
+    if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far)
         return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_reuse_find(cpu->context, plan, samba_reuse_near(), cpu->far));
     return prepare_stages(cpu, &cpu->base.scratch);
 }
 

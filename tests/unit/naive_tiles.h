@@ -434,6 +434,7 @@ static inline void case_check(const tile_case *t, double tolerance, const char *
             if (t->bytes)
                 memcpy(got, t->memory, (size_t)t->bytes);
             samba_prepare prepare = case_prepare(t, context, &arena, isa, teams[k], got, &fault);
+            prepare.far = k % 2; /* what is asked for a tile ahead changes nothing */
             if (samba_prepare_stage(&prepare, &t->stage, &prepared) != SAMBA_OK)
                 fail_msg("%s: %s", name, samba_error_message(context));
             run_prepared(&prepared, teams[k]);

@@ -247,7 +247,7 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     move_buffers(plan, memory.data, blocks);
     fill_device(plan, all, memory.data);
     samba_prepare prepare = {.context = context, .kernels = samba_kernels_for(isa), .use_libxsmm = use_libxsmm, .threads = threads,
-                             .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault, .constant = constants.buffer};
+                             .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault, .far = threads % 2 == 0, .constant = constants.buffer};
     for (int32_t c = 0; c < plan->call_count; c++) {
         const samba_plan_section *section = &plan->sections[plan->calls[c]];
         for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {

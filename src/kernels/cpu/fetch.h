@@ -60,9 +60,13 @@ static inline void samba_fetch_line(samba_fetch_region *region)
 /* Where there is no product to do it beside. */
 static inline void samba_fetch_all(samba_fetch *fetch)
 {
-    for (samba_fetch_advance(fetch); fetch->now.todo > 0; samba_fetch_advance(fetch))
-        while (fetch->now.todo > 0)
-            samba_fetch_line(&fetch->now);
+    for (samba_fetch_advance(fetch); fetch->now.todo > 0; samba_fetch_advance(fetch)) {
+        const char *at = fetch->now.at;
+        for (int64_t todo = fetch->now.todo; todo > 0; todo -= fetch->now.row, at += fetch->now.skip)
+            for (const char *end = at + fetch->now.row * SAMBA_LINE; at < end; at += SAMBA_LINE)
+                __builtin_prefetch(at, 0, 2);
+        fetch->now.todo = 0;
+    }
 }
 
 #endif

@@ -76,14 +76,18 @@ static int64_t wide_elements(const samba_tile_program *program)
     return program->cols > program->capacity ? program->cols : program->capacity;
 }
 
-/* Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, longer tiles cost nothing
- * there, and less is spent on choosing what is next. Threads should still find tiles enough. */
+/* What is in no cache is asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over several times or long computed
+ * with. Of what is near it has the next lines soon enough, and asking costs more than it gains.
+ *
+ * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, and all is near, longer
+ * tiles cost nothing there, and less is spent on choosing what is next. Threads should still find tiles enough. */
 static void choose_capacity(builder *b)
 {
     samba_tile_program *program = b->program;
     int64_t bytes = 1, elements;
     program->capacity = SAMBA_TILE_CAPACITY;
-    if (b->stage->kind != SAMBA_STAGE_TILE || b->overflow || !samba_mul_checked(program->rows, program->cols, &elements))
+    program->far = b->stage->kind == SAMBA_STAGE_TILE && b->prepare->far;
+    if (program->far || b->stage->kind != SAMBA_STAGE_TILE || b->overflow || !samba_mul_checked(program->rows, program->cols, &elements))
         return;
     for (int r = 0; r < program->register_count; r++)
         if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0)

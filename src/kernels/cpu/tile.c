@@ -114,6 +114,39 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
     }
 }
 
+/* ---- bringing nearer what comes next ---- */
+
+void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
+{
+    for (int i = 0; i < program->located_count; i++) {
+        const samba_view *view = &program->views[program->located[i]];
+        int64_t offset = view->offset + col0, rest = row0;
+        int inner = view->groups - 1;
+        int64_t pitch = inner >= 0 ? view->group_stride[inner] : 0;
+        if (!view->base || view->col_stride != 1 || (pitch == 0 && program->rows > 1))
+            continue;
+        for (int g = inner; g > 0; g--) {
+            offset += rest % view->group_size[g] * view->group_stride[g];
+            rest /= view->group_size[g];
+        }
+        offset += inner >= 0 ? rest * view->group_stride[0] : 0;
+        const char *first = view->base + offset * view->size;
+        if (pitch == cols)
+            samba_fetch_rows(fetch, first, rows * cols * view->size, 1, 0);
+        else
+            samba_fetch_rows(fetch, first, cols * view->size, rows, pitch * view->size);
+    }
+}
+
+/* A tile, or of one that has several chunks the first of them. */
+static void fetch_tile(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols)
+{
+    samba_fetch fetch;
+    fetch.now.todo = fetch.first = fetch.count = 0;
+    samba_tile_fetch(program, row0, rows, col0, cols < program->capacity ? cols : program->capacity, &fetch);
+    samba_fetch_all(&fetch);
+}
+
 /* ---- one tile: all steps ---- */
 /* The chunk `done` columns into the tile. Only a tile of one row has another than its first, and there all that moves is dense. */
 static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
@@ -152,6 +185,9 @@ static void run_tile(const samba_tile_program *program, samba_frame *frame, int6
         if (!step->loop || cols <= program->capacity)
             continue;
         for (int64_t done = program->capacity; done < cols; done += program->capacity) {
+            int64_t next = done + program->capacity;
+            if (program->far && s == 0 && next < cols)
+                fetch_tile(program, row0, rows, col0 + next, cols - next);
             set_chunk(program, frame, done, cols);
             run_codes(program, frame, step->begin, step->end);
         }
@@ -192,22 +228,6 @@ void samba_tile_region(const samba_tile_program *program, char *thread_scratch, 
     }
 }
 
-void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
-{
-    for (int i = 0; i < program->located_count; i++) {
-        const samba_view *view = &program->views[program->located[i]];
-        int64_t offset = view->offset + col0, rest = row0;
-        int inner = view->groups - 1;
-        if (!view->base || view->col_stride != 1 || inner < 0 || view->group_stride[inner] == 0)
-            continue;
-        for (int g = inner; g > 0; g--) {
-            offset += rest % view->group_size[g] * view->group_stride[g];
-            rest /= view->group_size[g];
-        }
-        offset += rest * view->group_stride[0];
-        samba_fetch_rows(fetch, view->base + offset * view->size, cols * view->size, rows, view->group_stride[inner] * view->size);
-    }
-}
 
 void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads)
 {
@@ -215,6 +235,19 @@ void samba_tile_finish(const samba_tile_program *program, char *scratches, int64
 }
 
 /* ---- a stage of its own ---- */
+typedef struct tile_place {
+    int64_t row0, rows, col0, cols;
+} tile_place;
+
+static tile_place place_tile(const samba_tile_program *program, int64_t tile, int64_t across)
+{
+    tile_place at = {.row0 = tile / across * program->tile_rows, .col0 = tile % across * program->tile_cols};
+    int64_t rows = program->rows - at.row0, cols = program->cols - at.col0;
+    at.rows = rows < program->tile_rows ? rows : program->tile_rows;
+    at.cols = cols < program->tile_cols ? cols : program->tile_cols;
+    return at;
+}
+
 static void run_stage(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const samba_tile_program *program = state;
@@ -228,9 +261,10 @@ static void run_stage(const void *state, char *scratch, int phase, int thread, i
     int64_t width = program->tile_cols, across = width > 0 ? (program->cols + width - 1) / width : 1;
     int64_t down = (program->rows + program->tile_rows - 1) / program->tile_rows, tiles = down * across;
     for (int64_t tile = tiles * thread / threads, end = tiles * (thread + 1) / threads; tile < end; tile++) {
-        int64_t row0 = tile / across * program->tile_rows, col0 = tile % across * width;
-        int64_t rows = program->rows - row0, cols = program->cols - col0;
-        run_tile(program, frame, row0, rows < program->tile_rows ? rows : program->tile_rows, col0, cols < width ? cols : width);
+        tile_place at = place_tile(program, tile, across), next = place_tile(program, tile + 1, across);
+        if (program->far && tile + 1 < end)
+            fetch_tile(program, next.row0, next.rows, next.col0, next.cols);
+        run_tile(program, frame, at.row0, at.rows, at.col0, at.cols);
     }
 }
 

@@ -111,6 +111,7 @@ struct samba_tile_program {
     int64_t rows, cols; /* of the domain */
     int64_t capacity; /* elements of a register that is not wide: SAMBA_TILE_CAPACITY, or more where few are stored */
     int64_t tile_rows, tile_cols; /* of a tile of a stage of its own */
+    bool far;     /* a stage of its own whose operands are in no cache: a tile is asked for while the one before is worked on */
     int64_t fill; /* elements of a setup register: no tile has more */
     int32_t register_count, view_count, code_count, setup, step_count, moving_count, located_count, kept_count, collector_count;
     int32_t block_size; /* of an element of the block */
