@@ -55,7 +55,8 @@ typedef struct samba_run_options {
                                          schedule. Both leave out what a later section of the run computes again (redone_by below) */
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
-    bool train;             /* false, as torch's eval(): during this run every dropout rate is 0 and samba_training too */
+    bool train;             /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD
+                               that goes on from it, whichever run that is of */
     int run_from_call_id;   /* the schedule's calls from this one on; -1: from the first. Calls are numbered from 0, each graph's, as the .pef.log shows */
     int run_until_call_id;  /* up to this one, which is not run; -1: to the end. Runs of [0, k) and [k, end) are one run of the schedule,
                                gradient accumulation and dropout too */
@@ -66,8 +67,10 @@ typedef struct samba_run_options {
 SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
 
 /* Runs sections. Nothing is transferred or changed when an argument is wrong. Errors name the tensor or word, what was
- * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. BCKWD goes on from the FWD of its graph, if no other graph has run since. A non-finite loss is no error: the run goes on, and
- * samba_session_warning says so once. */
+ * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. BCKWD goes on from the FWD of its graph, if no other graph has run since. OPT of
+ * a graph that clips needs GRADNORM since BCKWD. Where an index that the graph computes is out of range, ARGUMENT: FWD and BCKWD ran (buffers that FWD
+ * assigns have changed), OPT did not, and the step's gradients are gone. A non-finite loss is no error: the run goes on, and samba_session_warning
+ * says so once. */
 SAMBA_API samba_status samba_run(samba_session *session, const samba_run_options *options);
 
 /* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN. Each is given once. */

@@ -270,6 +270,7 @@ static samba_status set_progress(samba_session *session, const samba_manifest *m
         samba_graph_state *graph = &session->graphs[i];
         graph->micro_step = m->graphs[i].micro_step;
         graph->backward_done = graph->gradients_wait = m->graphs[i].gradients_wait;
+        graph->norm_known = false;
         graph->order = (samba_run_order){.spoiled = -1}; /* activations of before are of other weights */
     }
     return SAMBA_OK;

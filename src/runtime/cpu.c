@@ -53,6 +53,7 @@ typedef struct cpu_device {
     samba_host_memory scratch, kept;
     samba_constants constants;
     bool any_shared; /* some stage is run by all threads */
+    bool may_fault;  /* some stage may meet bad data */
     bool stale; /* constant memory has changed since it was packed */
     volatile int32_t fault; /* stage + 1 */
 } cpu_device;
@@ -230,7 +231,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
     memset(alone, 0, (size_t)plan->buffer_count);
     *scratch = SAMBA_ALIGNMENT;
     cpu->base.kept = 0;
-    cpu->any_shared = false;
+    cpu->any_shared = cpu->may_fault = false;
     cpu->stale = true;
     for (int32_t i = 0; i < plan->stage_count; i++) {
         bool shared = cpu->threads > 1 && worth_sharing(cpu, &plan->stages[i], alone);
@@ -241,6 +242,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
         cpu->shared[i] = shared;
         cpu->any_shared |= shared;
+        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER;
         for (int32_t k = 0; k < plan->stages[i].operand_count; k++)
             if (plan->stages[i].operands[k].buffer >= 0 && (samba_stage_access(&plan->stages[i], k) & SAMBA_WRITES))
                 alone[plan->stages[i].operands[k].buffer] = !shared;
@@ -344,6 +346,7 @@ static samba_status cpu_measure(samba_device *device, const samba_plan *plan)
 }
 
 /* ---- running ---- */
+enum { OPT = 5 }; /* samba_phase's number */
 typedef enum stage_before { NOTHING, ALONE, TOGETHER } stage_before;
 
 static void stage_alone(const samba_prepared *stage, char *scratch, int begin, int end)
@@ -382,12 +385,25 @@ static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bo
     return before;
 }
 
+/* A model is not updated with gradients of an index that was not there. All threads meet before they look, and before one may raise another fault. */
+static bool stops_before(cpu_device *cpu, const samba_plan_section *section, int team)
+{
+    if (section->phase != OPT || !cpu->may_fault)
+        return false;
+    samba_barrier_wait(&cpu->barrier, team);
+    bool stops = cpu->fault != 0;
+    samba_barrier_wait(&cpu->barrier, team);
+    return stops;
+}
+
 /* What each thread of the team does. */
 static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
 {
     stage_before before = NOTHING;
     for (int32_t s = 0; s < count; s++) {
         const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        if (stops_before(cpu, section, team))
+            break;
         before = run_stages(cpu, section->first_stage, section->stage_count, false, before, thread, team);
     }
 }
@@ -398,6 +414,8 @@ static void run_sections_timed(cpu_device *cpu, const int32_t *sections, int32_t
     samba_profiler *profiler = cpu->base.profiler;
     for (int32_t s = 0; s < count; s++) {
         const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        if (stops_before(cpu, section, team))
+            break;
         const double start = samba_seconds();
         const int32_t step = profiler->with_stages ? 1 : section->stage_count;
         for (int32_t i = 0; i < section->stage_count; i += step) {
@@ -514,8 +532,8 @@ static samba_status cpu_wait(samba_device *device)
     int32_t stage = cpu->fault - 1;
     return samba_fail(
         cpu->context, SAMBA_ERROR_ARGUMENT,
-        "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place: check the inputs that the "
-        "index is computed from",
+        "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place, up to OPT, which did not run: check the inputs "
+        "that the index is computed from, and begin the step anew",
         stage, cpu->plan->stages[stage].name);
 }
 

@@ -156,6 +156,8 @@ static void count_run(samba_session *session, const samba_selection *selection)
     graph->order = selection->order;
     graph->backward_done |= selection->backward;
     graph->gradients_wait = selection->gradients_wait;
+    graph->norm_known = selection->norm_known;
+    graph->train = selection->train;
     session->last = selection->last;
     session->graph = selection->graph;
     session->forward_runs += selection->begins;
@@ -164,9 +166,18 @@ static void count_run(samba_session *session, const samba_selection *selection)
         graph->micro_step = (graph->micro_step + 1) % session->plan.graphs[selection->graph].grad_accumulation_steps;
 }
 
-static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work, bool train)
+/* Activations and gradients of a run that met bad data are of no use: the next begins a step. */
+static void forget_step(samba_graph_state *graph)
+{
+    graph->order = (samba_run_order){.spoiled = -1};
+    graph->micro_step = 0;
+    graph->backward_done = graph->gradients_wait = graph->norm_known = false;
+}
+
+static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work)
 {
     samba_device *device = session->device;
+    const bool train = selection->train || !selection->computes;
     if (selection->begins)
         SAMBA_TRY(samba_hyper_draw_seeds(session));
     if (!train)
@@ -177,6 +188,8 @@ static samba_status run_sections(samba_session *session, const samba_selection *
     if (status == SAMBA_OK)
         status = device->interface->wait(device);
     session->stats.kernel_seconds += samba_seconds() - start;
+    if (status != SAMBA_OK)
+        forget_step(&session->graphs[selection->graph]);
     if (!train) {
         samba_status restored = samba_hyper_train(session, true);
         status = status == SAMBA_OK ? restored : status;
@@ -212,7 +225,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
     SAMBA_TRY(samba_select_sections(session, options, &selection));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));
-    SAMBA_TRY(run_sections(session, &selection, &work, options->train));
+    SAMBA_TRY(run_sections(session, &selection, &work));
     if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
     return move_out(session, options);

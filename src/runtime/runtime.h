@@ -39,6 +39,8 @@ typedef struct samba_graph_state {
     int64_t micro_step; /* of gradient accumulation: micro-batches done since ZEROGRAD */
     bool backward_done;
     bool gradients_wait; /* were begun or made, and no optimizer step has taken them yet */
+    bool norm_known;     /* GRADNORM has run since BCKWD */
+    bool train;          /* the mode of the last FWD */
     int32_t forward_links, link_count;
     samba_run_order order;
 } samba_graph_state;
@@ -148,7 +150,8 @@ typedef struct samba_selection { /* what a run runs */
     bool backward;          /* the last section of BCKWD: there are gradients */
     samba_run_order order;  /* the graph's after it */
     int32_t last;           /* the session's */
-    bool gradients_wait;    /* the graph's after it */
+    bool gradients_wait, norm_known; /* the graph's after it */
+    bool train;             /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
@@ -161,7 +164,7 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
 void samba_profiler_free(samba_session *session);
 
 /* ---- checkpoint.c ---- */
-bool samba_is_optimizer_state(const samba_plan_tensor *tensor); /* by the names that session.h states */
+bool samba_is_optimizer_state(const samba_session *session, const samba_plan_tensor *tensor); /* by the names that session.h states */
 
 /* ---- weights.c ---- */
 samba_status samba_weights_fill(samba_session *session); /* parameters, buffers and gradients from their initializers */

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
+enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, GRADNORM = 3, OPT = 5, PHASES = 6 };
 enum { PART_FORWARD, PART_REDONE, PART_BACKWARD, PARTS };
 
 static int32_t phase_of(const samba_session *session, int32_t section) { return session->plan.sections[section].phase; }
@@ -338,12 +338,25 @@ static samba_status check_late(const samba_session *session, int32_t at, bool ba
     return SAMBA_OK;
 }
 
-static samba_status check_order(const samba_session *session, samba_selection *selection)
+/* OPT multiplies gradients by a factor that GRADNORM makes of them. */
+static samba_status check_norm(const samba_session *session, int32_t at)
+{
+    for (int32_t i = 0; i < session->run_count; i++)
+        if (state_of(session, i) == state_of(session, at) && phase_of(session, i) == GRADNORM)
+            return samba_fail(session->context, SAMBA_ERROR_STATE,
+                              "section %d (OPT) clips gradients by their norm, and section %d (GRADNORM) has not run since BCKWD: run it before it",
+                              session->plan.sections[at].id, session->plan.sections[i].id);
+    return SAMBA_OK;
+}
+
+static samba_status check_order(const samba_session *session, bool train, samba_selection *selection)
 {
     const samba_graph_state *graph = &session->graphs[selection->graph];
     samba_run_order now = graph->order;
     int32_t last = session->last;
     selection->gradients_wait = graph->gradients_wait;
+    selection->norm_known = graph->norm_known;
+    selection->train = graph->train;
     if (session->graph >= 0 && session->graph != selection->graph)
         now = (samba_run_order){.spoiled = -1}; /* nothing is left of this graph's forward runs */
     for (int32_t i = 0; i < selection->count; i++) {
@@ -358,7 +371,17 @@ static samba_status check_order(const samba_session *session, samba_selection *s
         } else if (phase != ZEROGRAD) {
             SAMBA_TRY(check_late(session, at, graph->backward_done || selection->backward, last, &now));
         }
-        selection->begins |= joint || (phase == FWD && session->links[at] == 0);
+        if (joint || (phase == FWD && session->links[at] == 0)) {
+            if (selection->computes && selection->train != train)
+                return samba_fail(session->context, SAMBA_ERROR_STATE,
+                                  "section %d (FWD) begins with train %s, and sections before it go on from a forward run with train %s: run them apart",
+                                  session->plan.sections[at].id, train ? "true" : "false", train ? "false" : "true");
+            selection->begins = true;
+            selection->train = train;
+        }
+        if (phase == OPT && !selection->norm_known)
+            SAMBA_TRY(check_norm(session, at));
+        selection->norm_known = phase == GRADNORM || (selection->norm_known && !joint && (phase == OPT || phase == FWD));
         selection->computes |= phase == FWD || phase == BCKWD;
         selection->backward |= (phase == BCKWD || joint) && now.done == graph->link_count;
         if (phase == BCKWD || joint)
@@ -393,7 +416,7 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
     else
         select_schedule(session, options->run_from_call_id, options->run_until_call_id, selection);
     SAMBA_TRY(part_sections(session, selection));
-    SAMBA_TRY(check_order(session, selection));
+    SAMBA_TRY(check_order(session, options->train, selection));
     if (options->section_id_count == 0)
         leave_out_redone(session, selection);
     return SAMBA_OK;

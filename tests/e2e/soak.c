@@ -169,7 +169,13 @@ static void evaluate(slot *s)
 static void run_in_pieces(slot *s)
 {
     run_types(s, 2, (const char *[]){"FWD", "BCKWD"}, true);
-    run_types(s, 1, (const char *[]){"OPT"}, true);
+    samba_section_info section;
+    bool clips = false;
+    for (int i = 0; i < samba_session_section_count(s->session); i++) {
+        need(samba_session_section_info(s->session, i, &section));
+        clips = clips || strcmp(section.type, "GRADNORM") == 0;
+    }
+    run_types(s, 1 + clips, clips ? (const char *[]){"GRADNORM", "OPT"} : (const char *[]){"OPT"}, true);
     samba_run_options r = run_of(s);
     int calls = samba_session_call_count(s->session), until = 1 + below(calls);
     r.run_until_call_id = until;

@@ -279,9 +279,9 @@ static void check_sections(void **state)
 
     expect_selection(s, 0, NULL, 0, NULL, IDS(0, 2, 3, 4));
     expect_selection(s, TYPES("FWD", "BCKWD"), 0, NULL, IDS(0, 2));
-    expect_selection(s, TYPES("FWD", "BCKWD", "OPT", "FWD"), 0, NULL, IDS(0, 2, 4, 0, 1)); /* in the order given */
+    expect_selection(s, TYPES("FWD", "BCKWD", "GRADNORM", "OPT", "FWD"), 0, NULL, IDS(0, 2, 3, 4, 0, 1)); /* in the order given */
     expect_selection(s, TYPES("FWD"), 0, NULL, IDS(0, 1));
-    expect_selection(s, TYPES("fwd", "Fwd", "bckwd", "fwd", "bckwd", "opt", "gradnorm", "opt"), 0, NULL, IDS(0, 0, 2, 0, 2, 4, 3, 4));
+    expect_selection(s, TYPES("fwd", "Fwd", "bckwd", "fwd", "bckwd", "gradnorm", "opt", "opt"), 0, NULL, IDS(0, 0, 2, 0, 2, 3, 4, 4));
     expect_selection(s, 0, NULL, IDS(0, 1, 2), IDS(0, 1, 2)); /* ids run what they say */
     refuse(run_ids(s, inputs, IDS(1)), SAMBA_ERROR_STATE, "goes on from the FWD sections before it, and there was no run of them yet");
     refuse(run_ids(s, inputs, IDS(0, 1, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");

@@ -353,7 +353,10 @@ static void test_wrong_moment(void **unused)
     need(run_types(session, TYPES("FWD")));
     need(run_types(session, TYPES("BCKWD")));
     refuse(run_types(session, TYPES("BCKWD")), SAMBA_ERROR_STATE, "used up");
-    need(run_types(session, TYPES("OPT")));
+    refuse(run_types(session, TYPES("OPT")), SAMBA_ERROR_STATE, "(OPT) clips gradients by their norm, and section 2 (GRADNORM) has not run since BCKWD");
+    need(run_types(session, TYPES("GRADNORM", "OPT")));
+    need(run_types(session, TYPES("FWD", "BCKWD")));
+    refuse(run_types(session, TYPES("OPT")), SAMBA_ERROR_STATE, "has not run since BCKWD");
     free(before);
     free(after);
     samba_session_free(session);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a session remembers from run to run, so that parts of a schedule that do not belong together are no step: the mode of FWD, which BCKWD goes
+ * on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever the model calls its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sambaflow/data.h>
+#include <sambaflow/sambaflow.h>
+
+enum { BATCH = 8, WIDTH = 20, CLASSES = 5 };
+static samba_context *context;
+static char folder[] = "/tmp/sambaflow-run-state-XXXXXX", path[256];
+static samba_tensor *x, *y;
+
+static void need(samba_status status)
+{
+    if (status != SAMBA_OK)
+        fail_msg("%s", samba_error_message(context));
+}
+
+static samba_value tail(samba_graph *g, samba_value hidden)
+{
+    samba_value loss = samba_cross_entropy(samba_linear(hidden, "out", CLASSES), samba_input(g, "y"));
+    samba_loss(g, "loss", loss);
+    return loss;
+}
+
+static void dropping(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    tail(g, samba_dropout(samba_relu(samba_linear(samba_input(g, "x"), "in", 16)), "drop", 0.5));
+}
+
+/* Looks labels times 2 up among 9 rows: all but label 4 are there, and label 5. */
+static void looking_up(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_value index = samba_mul(samba_input(g, "y"), samba_integer(g, 2));
+    tail(g, samba_add(samba_input(g, "x"), samba_embedding(index, "table", 8, WIDTH)));
+}
+
+/* Counts its steps under names that optimizers use as well. */
+static void counting(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_scope_push(g, "enc");
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"step", "count", "exp_avg"};
+        samba_value buffer = samba_register_buffer(g, names[i], SAMBA_FLOAT64, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+        samba_assign(buffer, samba_add_scalar(buffer, 1));
+    }
+    samba_scope_pop(g);
+    tail(g, samba_input(g, "x"));
+}
+
+static samba_session *session_of(const char *name, samba_model model, samba_optimizer optimizer, int micro_batches)
+{
+    samba_session *session;
+    samba_compile_options o = samba_compile_defaults();
+    o.name = name, o.model = model;
+    o.output_folder = folder;
+    o.inputs = (samba_tensor *[]){x, y}, o.input_count = 2;
+    o.optimizers = &optimizer, o.optimizer_count = 1;
+    o.grad_accumulation_steps = micro_batches;
+    need(samba_compile(context, &o, path, sizeof path));
+    need(samba_session_new(context, path, NULL, &session));
+    return session;
+}
+
+static samba_status run(samba_session *session, const char *type, bool train)
+{
+    samba_run_options o = samba_run_defaults();
+    o.section_types = &type, o.section_type_count = type != NULL;
+    o.inputs = (samba_tensor *[]){x, y};
+    o.input_count = !type || strcmp(type, "FWD") == 0 ? 2 : 0;
+    o.train = train;
+    return samba_run(session, &o);
+}
+
+static void assert_same(samba_session *a, samba_session *b, const char *name)
+{
+    samba_tensor *p, *q;
+    need(samba_session_get_by_name(a, name, &p));
+    need(samba_session_get_by_name(b, name, &q));
+    assert_memory_equal(samba_tensor_data(p), samba_tensor_data(q), (size_t)samba_tensor_numel(p) * samba_dtype_size(samba_tensor_dtype(p)));
+    samba_tensor_free(p);
+    samba_tensor_free(q);
+}
+
+static double item(samba_session *session, const char *name)
+{
+    samba_tensor *t;
+    double value;
+    need(samba_session_get_by_name(session, name, &t));
+    need(samba_tensor_item(t, &value));
+    samba_tensor_free(t);
+    return value;
+}
+
+static void test_backward_has_the_mode_of_its_forward(void **state)
+{
+    (void)state;
+    samba_session *a = session_of("mode", dropping, samba_sgd(0.1), 1), *b;
+    need(samba_session_new(context, path, NULL, &b));
+    for (int train = 0; train < 2; train++) {
+        need(run(a, "FWD", train));
+        need(run(b, "FWD", train));
+        need(run(a, "BCKWD", train));
+        need(run(b, "BCKWD", !train));
+        assert_same(a, b, "in.weight.grad");
+        assert_same(a, b, "out.weight.grad");
+    }
+    need(run(a, "FWD", false)); /* a run that goes on and begins anew has one mode */
+    samba_run_options o = samba_run_defaults();
+    o.section_types = (const char *[]){"BCKWD", "FWD"}, o.section_type_count = 2;
+    assert_int_equal(samba_run(a, &o), SAMBA_ERROR_STATE);
+    assert_non_null(strstr(samba_error_message(context), "begins with train true, and sections before it go on from a forward run with train false"));
+    o.train = false;
+    need(samba_run(a, &o));
+    samba_session_free(a);
+    samba_session_free(b);
+}
+
+static void test_bad_data_updates_nothing(void **state)
+{
+    (void)state;
+    samba_session *a = session_of("index", looking_up, samba_sgd(0.1), 2), *b;
+    need(samba_session_new(context, path, NULL, &b));
+    int64_t *labels = samba_tensor_data(y), good = labels[3];
+    need(run(a, NULL, true)); /* the first of two micro-batches is gone with the second */
+    labels[3] = 4;
+    assert_int_equal(run(a, NULL, true), SAMBA_ERROR_ARGUMENT);
+    assert_non_null(strstr(samba_error_message(context), "up to OPT, which did not run"));
+    assert_int_equal(run(a, "OPT", true), SAMBA_ERROR_STATE);
+    assert_int_equal(run(a, "BCKWD", true), SAMBA_ERROR_STATE);
+    assert_same(a, b, "table.weight");
+    assert_same(a, b, "out.weight");
+    labels[3] = good;
+    for (int i = 0; i < 2; i++) {
+        need(run(a, NULL, true));
+        need(run(b, NULL, true));
+    }
+    assert_same(a, b, "table.weight");
+    assert_same(a, b, "out.weight");
+    samba_session_free(a);
+    samba_session_free(b);
+}
+
+static void test_buffers_of_the_model(void **state)
+{
+    (void)state;
+    char file[300];
+    samba_session *a = session_of("names", counting, samba_adamw(0.1), 1), *b;
+    need(samba_session_new(context, path, NULL, &b));
+    for (int i = 0; i < 3; i++)
+        need(run(a, NULL, true));
+    snprintf(file, sizeof file, "%s/weights.safetensors", folder);
+    need(samba_session_save(a, file, false));
+    samba_tensor_list list;
+    need(samba_safetensors_read(context, file, &list));
+    assert_int_equal(list.count, 5); /* weight, bias, three counters, nothing of AdamW */
+    samba_tensor_list_free(context, &list);
+    need(samba_session_load(b, file));
+    assert_true(item(b, "enc.step") == 3 && item(b, "enc.count") == 3 && item(b, "enc.exp_avg") == 3);
+    assert_same(a, b, "out.weight");
+    samba_session_free(a);
+    samba_session_free(b);
+}
+
+static int make(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+    need(samba_tensor_new(context, "x", SAMBA_FLOAT32, 2, (const int64_t[]){BATCH, WIDTH}, &x));
+    need(samba_tensor_new(context, "y", SAMBA_INT64, 1, (const int64_t[]){BATCH}, &y));
+    need(samba_fill_normal(x, 1, 0, 1));
+    need(samba_fill_integers(y, 2, 0, CLASSES - 1));
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    char command[300];
+    samba_tensor_free(x);
+    samba_tensor_free(y);
+    samba_context_free(context);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward), cmocka_unit_test(test_bad_data_updates_nothing),
+                                       cmocka_unit_test(test_buffers_of_the_model)};
+    return cmocka_run_group_tests(tests, make, clear);
+}
