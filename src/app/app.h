@@ -101,7 +101,14 @@ typedef enum samba_app_command {
     SAMBA_APP_SECTIONS = 16
 } samba_app_command;
 
-typedef enum samba_lr_schedule { SAMBA_LR_CONSTANT = 0, SAMBA_LR_LINEAR = 1, SAMBA_LR_COSINE = 2 } samba_lr_schedule;
+typedef enum samba_lr_schedule { SAMBA_LR_CONSTANT = 0, SAMBA_LR_LINEAR = 1, SAMBA_LR_COSINE = 2, SAMBA_LR_SCHEDULES } samba_lr_schedule;
+extern const char *const samba_lr_schedule_names[SAMBA_LR_SCHEDULES]; /* app/resume.c */
+
+typedef struct samba_app_schedule { /* of the learning rate */
+    samba_lr_schedule kind;
+    int64_t warmup_steps, total_steps; /* total_steps 0: those of the run */
+    double min_lr;
+} samba_app_schedule;
 
 typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL where an option was not given unless said otherwise */
     const samba_app *app;
@@ -119,9 +126,8 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     samba_optimizer optimizer; /* defaults filled in */
     int hyperparameter_count;  /* those given, for a run */
     samba_hyperparameter hyperparameters[8];
-    samba_lr_schedule lr_schedule;
-    int64_t warmup_steps, total_steps; /* total_steps 0: those of the run */
-    double min_lr;
+    samba_app_schedule schedule;
+    bool kind_given, warmup_given, total_given, min_lr_given; /* of the schedule */
     int64_t num_epochs, num_iterations;
     uint64_t seed;
     int threads;
@@ -164,6 +170,7 @@ typedef struct samba_app_progress { /* where it stands */
     uint64_t seed;                     /* of the order of samples */
     double epoch_loss;                 /* sum over the epoch's steps so far */
     double base_lr;                    /* what the schedule scales; NaN: no schedule */
+    samba_app_schedule schedule;
 } samba_app_progress;
 samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at);
 /* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */

@@ -52,7 +52,7 @@ static const option_row rows[] = {
     {{"eps", KEY_EPS, "X", 0, "Added to the denominator (adamw)", 2}, C | R},
     {{"amsgrad", KEY_AMSGRAD, 0, 0, "Divide by the greatest second moment so far (adamw)", 2}, C | T},
     {{"max-grad-norm", KEY_MAX_GRAD_NORM, "X", 0, "Clip gradients to this global norm", 2}, C | R | T},
-    {{"lr-schedule", KEY_LR_SCHEDULE, "constant|linear|cosine", 0, "How the learning rate goes down to --min-lr after the warm-up (constant)", 2}, R},
+    {{"lr-schedule", KEY_LR_SCHEDULE, "constant|linear|cosine", 0, "How the learning rate goes down to --min-lr after the warm-up (constant; with --resume that of the checkpoint, as the next three)", 2}, R},
     {{"warmup-steps", KEY_WARMUP, "N", 0, "Steps in which the learning rate rises from 0 (0)", 2}, R},
     {{"total-steps", KEY_TOTAL_STEPS, "N", 0, "Steps of the schedule, warm-up included (those of this run)", 2}, R},
     {{"min-lr", KEY_MIN_LR, "X", 0, "Learning rate at the end of the schedule (0)", 2}, R},
@@ -188,9 +188,12 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--pef says which file to write: leave out --pef-name and --output-folder, or --pef");
     if ((a->command & (R | P | S)) && !a->pef)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
-    if (a->total_steps && a->warmup_steps > a->total_steps)
-        argp_error(state, "--warmup-steps %lld are more than --total-steps %lld, which count them too", (long long)a->warmup_steps, (long long)a->total_steps);
-    if (p->given[row_of(KEY_MIN_LR)] && a->lr_schedule == SAMBA_LR_CONSTANT)
+    if (a->schedule.total_steps && a->schedule.warmup_steps > a->schedule.total_steps)
+        argp_error(state, "--warmup-steps %lld are more than --total-steps %lld, which count them too", (long long)a->schedule.warmup_steps,
+                   (long long)a->schedule.total_steps);
+    a->kind_given = p->given[row_of(KEY_LR_SCHEDULE)], a->warmup_given = p->given[row_of(KEY_WARMUP)];
+    a->total_given = p->given[row_of(KEY_TOTAL_STEPS)], a->min_lr_given = p->given[row_of(KEY_MIN_LR)];
+    if (a->min_lr_given && a->schedule.kind == SAMBA_LR_CONSTANT)
         argp_error(state, "--min-lr is the end of a schedule: give --lr-schedule linear or cosine too");
     for (int key = KEY_CHECKPOINT_EVERY; key <= KEY_RESUME; key++)
         if (p->given[row_of(key)] && !a->checkpoint_dir)
@@ -231,7 +234,7 @@ static void parse_pass(samba_app_arguments *a, const char *text, struct argp_sta
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    static const char *const optimizers[] = {"sgd", "adamw", "adam"}, *const schedules[] = {"constant", "linear", "cosine"};
+    static const char *const optimizers[] = {"sgd", "adamw", "adam"};
     parse *p = state->input;
     samba_app_arguments *a = p->arguments;
     if (key >= KEY_OWN && key < KEY_OWN + a->app->option_count) {
@@ -272,10 +275,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_BETA2: hyperparameter(a, "beta2", samba_word_real(state, "--beta2", text, 0, 0.999999)); break;
     case KEY_EPS: hyperparameter(a, "eps", samba_word_real(state, "--eps", text, 0, 1)); break;
     case KEY_AMSGRAD: p->amsgrad = true; break;
-    case KEY_LR_SCHEDULE: a->lr_schedule = (samba_lr_schedule)samba_word_choice(state, "--lr-schedule", text, schedules, 3); break;
-    case KEY_WARMUP: a->warmup_steps = samba_word_integer(state, "--warmup-steps", text, 0, INT32_MAX); break;
-    case KEY_TOTAL_STEPS: a->total_steps = samba_word_integer(state, "--total-steps", text, 1, INT32_MAX); break;
-    case KEY_MIN_LR: a->min_lr = samba_word_real(state, "--min-lr", text, 0, 1e6); break;
+    case KEY_LR_SCHEDULE: a->schedule.kind = (samba_lr_schedule)samba_word_choice(state, "--lr-schedule", text, samba_lr_schedule_names, SAMBA_LR_SCHEDULES); break;
+    case KEY_WARMUP: a->schedule.warmup_steps = samba_word_integer(state, "--warmup-steps", text, 0, INT32_MAX); break;
+    case KEY_TOTAL_STEPS: a->schedule.total_steps = samba_word_integer(state, "--total-steps", text, 1, INT32_MAX); break;
+    case KEY_MIN_LR: a->schedule.min_lr = samba_word_real(state, "--min-lr", text, 0, 1e6); break;
     case KEY_EPOCHS: a->num_epochs = samba_word_integer(state, "--num-epochs", text, 1, 1000000); break;
     case KEY_CHECKPOINT_DIR: a->checkpoint_dir = text; break;
     case KEY_CHECKPOINT_EVERY: a->checkpoint_every = samba_word_integer(state, "--checkpoint-every", text, 1, INT64_MAX); break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checkpoints of the command run. The order of samples is a function of seed, epoch and how many there are, so where the training stands is
- * the number of steps done; the rest of what it writes down lets a resumed run print and schedule as if it had never stopped, and refuse data that
- * it did not begin with. The rule for --resume: the newest checkpoint that is whole, and whatever it passes over is said. */
+ * the number of steps done; the rest of what it writes down lets a resumed run print and schedule as if it had never stopped, and refuse data and
+ * options that it did not begin with. The rule for --resume: the newest checkpoint that is whole, and whatever it passes over is said. */
 #include "app/app.h"
 #include "runtime/checkpoint.h"
 
@@ -10,12 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const samba_lr_schedule_names[] = {"constant", "linear", "cosine"};
+
 samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *session, const samba_app_progress *at)
 {
     const samba_app_arguments *a = run->arguments;
-    json_t *object = json_pack("{s:I, s:I, s:I, s:o, s:o}", "steps_done", (json_int_t)at->steps_done, "train_samples", (json_int_t)at->train_count,
-                               "step_samples", (json_int_t)at->step_samples, "epoch_loss", samba_json_number(at->epoch_loss), "base_lr",
-                               samba_json_number(at->base_lr));
+    const samba_app_schedule *s = &at->schedule;
+    json_t *object = json_pack("{s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "steps_done", (json_int_t)at->steps_done, "train_samples",
+                               (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples, "epoch_loss",
+                               samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr), "lr_schedule",
+                               samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps, "total_steps",
+                               (json_int_t)s->total_steps, "min_lr", s->min_lr);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
@@ -46,25 +51,71 @@ static samba_status check_empty(const samba_app_run *run)
     return status;
 }
 
+static samba_status other_schedule(const samba_app_run *run, const samba_checkpoint *checkpoint, const char *saved, const char *given)
+{
+    return samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training with %s: leave %s out, or train anew in another folder",
+                      samba_checkpoint_path(checkpoint), saved, given);
+}
+
+/* The training goes on by its own schedule: options that are given again must be those it began with. */
+static samba_status check_schedule(const samba_app_run *run, const samba_checkpoint *checkpoint, const samba_app_schedule *saved)
+{
+    const samba_app_arguments *a = run->arguments;
+    const samba_app_schedule *s = &a->schedule;
+    char theirs[64], ours[64];
+    const struct {
+        bool given;
+        const char *option;
+        double saved, ours;
+    } numbers[] = {{a->warmup_given, "--warmup-steps", (double)saved->warmup_steps, (double)s->warmup_steps},
+                   {a->total_given, "--total-steps", (double)saved->total_steps, (double)s->total_steps},
+                   {a->min_lr_given, "--min-lr", saved->min_lr, s->min_lr}};
+    if (a->kind_given && s->kind != saved->kind) {
+        snprintf(theirs, sizeof theirs, "--lr-schedule %s", samba_lr_schedule_names[saved->kind]);
+        snprintf(ours, sizeof ours, "--lr-schedule %s", samba_lr_schedule_names[s->kind]);
+        return other_schedule(run, checkpoint, theirs, ours);
+    }
+    for (int i = 0; i < SAMBA_COUNT(numbers); i++)
+        if (numbers[i].given && numbers[i].saved != numbers[i].ours) {
+            snprintf(theirs, sizeof theirs, "%s %.15g", numbers[i].option, numbers[i].saved);
+            snprintf(ours, sizeof ours, "%s %.15g", numbers[i].option, numbers[i].ours);
+            return other_schedule(run, checkpoint, i == 1 && numbers[i].saved == 0 ? "no --total-steps" : theirs, ours);
+        }
+    return SAMBA_OK;
+}
+
 static samba_status read_progress(const samba_app_run *run, const samba_checkpoint *checkpoint, samba_app_progress *at)
 {
     const char *text = samba_checkpoint_text(checkpoint);
     json_t *object = text ? json_loads(text, 0, NULL) : NULL;
     json_int_t steps, train, step;
     json_t *loss, *lr;
-    bool fine = object && json_unpack(object, "{s:I, s:I, s:I, s:o, s:o}", "steps_done", &steps, "train_samples", &train, "step_samples", &step, "epoch_loss", &loss,
-                                      "base_lr", &lr) == 0 && steps >= 0;
+    const char *kind = NULL;
+    samba_app_schedule schedule = {.kind = SAMBA_LR_SCHEDULES};
+    json_int_t warmup = 0, total = 0;
+    bool fine = object && json_unpack(object, "{s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "steps_done", &steps, "train_samples", &train,
+                                      "step_samples", &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind, "warmup_steps", &warmup,
+                                      "total_steps", &total, "min_lr", &schedule.min_lr) == 0 && steps >= 0;
+    if (!kind) /* an earlier version's: it kept no schedule, and so goes on only where there was none */
+        kind = fine && json_is_null(lr) ? samba_lr_schedule_names[SAMBA_LR_CONSTANT] : "";
+    for (int i = 0; i < SAMBA_LR_SCHEDULES; i++)
+        if (strcmp(kind, samba_lr_schedule_names[i]) == 0)
+            schedule.kind = (samba_lr_schedule)i;
+    schedule.warmup_steps = warmup, schedule.total_steps = total;
     samba_status status = SAMBA_OK;
-    if (!fine)
-        status = samba_fail(run->context, SAMBA_ERROR_FORMAT, "\"%s\" was not saved by run --checkpoint-dir: it does not tell where the training stands",
-                            samba_checkpoint_path(checkpoint));
+    if (!fine || schedule.kind == SAMBA_LR_SCHEDULES || warmup < 0 || total < 0)
+        status = samba_fail(run->context, SAMBA_ERROR_FORMAT, "\"%s\" was not saved by run --checkpoint-dir, or by an earlier version: it does not tell where the "
+                            "training stands or by which schedule its learning rate goes on", samba_checkpoint_path(checkpoint));
     else if (train != at->train_count || step != at->step_samples)
         status = samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training on %lld samples, %lld a step; this one has %lld and %lld: resume with the same data and PEF",
                             samba_checkpoint_path(checkpoint), (long long)train, (long long)step, (long long)at->train_count, (long long)at->step_samples);
+    else
+        status = check_schedule(run, checkpoint, &schedule);
     if (status == SAMBA_OK) {
         at->steps_done = steps;
         at->epoch_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
         at->base_lr = json_is_number(lr) ? json_number_value(lr) : NAN;
+        at->schedule = schedule;
     }
     json_decref(object);
     return status;
@@ -98,6 +149,7 @@ samba_status samba_app_resume(const samba_app_run *run, samba_session *session, 
     samba_checkpoint *checkpoint = NULL;
     at->seed = a->seed;
     at->base_lr = NAN;
+    at->schedule = a->schedule;
     if (!a->checkpoint_dir)
         return SAMBA_OK;
     if (!a->resume)

@@ -93,7 +93,7 @@ static samba_status plan_schedule(trainer *t)
     const samba_app_arguments *a = t->arguments;
     t->hyperparameter_count = a->hyperparameter_count;
     memcpy(t->hyperparameters, a->hyperparameters, sizeof a->hyperparameters);
-    if (a->lr_schedule == SAMBA_LR_CONSTANT && a->warmup_steps == 0)
+    if (t->at.schedule.kind == SAMBA_LR_CONSTANT && t->at.schedule.warmup_steps == 0)
         return SAMBA_OK;
     for (int i = 0; i < a->hyperparameter_count && !t->lr; i++)
         if (strcmp(a->hyperparameters[i].name, "lr") == 0)
@@ -116,16 +116,16 @@ static samba_status plan_schedule(trainer *t)
 
 static double scheduled(const trainer *t)
 {
-    const samba_app_arguments *a = t->arguments;
-    int64_t step = t->at.steps_done, total = (a->total_steps ? a->total_steps : t->steps) - a->warmup_steps, at = step - a->warmup_steps;
+    const samba_app_schedule *s = &t->at.schedule;
+    int64_t step = t->at.steps_done, total = (s->total_steps ? s->total_steps : t->steps) - s->warmup_steps, at = step - s->warmup_steps;
     if (at < 0)
-        return t->at.base_lr * (double)(step + 1) / (double)(a->warmup_steps + 1);
-    if (a->lr_schedule == SAMBA_LR_CONSTANT)
+        return t->at.base_lr * (double)(step + 1) / (double)(s->warmup_steps + 1);
+    if (s->kind == SAMBA_LR_CONSTANT)
         return t->at.base_lr;
     if (at >= total)
-        return a->min_lr;
-    double part = a->lr_schedule == SAMBA_LR_COSINE ? samba_cosine_annealing_lr(1, at, total, 0) : samba_polynomial_lr(1, at, total, 1);
-    return a->min_lr + (t->at.base_lr - a->min_lr) * part;
+        return s->min_lr;
+    double part = s->kind == SAMBA_LR_COSINE ? samba_cosine_annealing_lr(1, at, total, 0) : samba_polynomial_lr(1, at, total, 1);
+    return s->min_lr + (t->at.base_lr - s->min_lr) * part;
 }
 
 /* Better now than after an hour of training. */

@@ -343,6 +343,18 @@ same "checkpoints: the same weights" whole.safetensors gone.safetensors
 does "checkpoints: nothing left to do" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir early --resume
 does "checkpoints: none yet" "no checkpoint in fresh: the training starts" "$logreg" "${few[@]}" --num-iterations 1 --checkpoint-dir fresh --resume
 refuses "checkpoints: another seed" 1 "is of a training with --seed 3: leave --seed 4 out" "$logreg" run -p "$pef" --data "$data" --seed 4 --checkpoint-dir points --resume
+schedule=(--lr-schedule cosine --warmup-steps 6 --total-steps 20 --min-lr 0.001)
+does "checkpoints: a schedule" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 9 --save scheduled.safetensors
+does "checkpoints: a schedule, stopped" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 4 --checkpoint-dir scheduled
+cp -r scheduled again
+does "checkpoints: the schedule goes on without its options" "resumed from scheduled/checkpoint-4" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir scheduled --resume --save gone.safetensors
+same "checkpoints: the same weights by the schedule" scheduled.safetensors gone.safetensors
+does "checkpoints: the schedule goes on with its options" "resumed from again/checkpoint-4" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 9 --checkpoint-dir again --resume --save gone.safetensors
+same "checkpoints: the same weights by the schedule given again" scheduled.safetensors gone.safetensors
+refuses "checkpoints: another schedule" 1 "with --lr-schedule cosine: leave --lr-schedule linear out" "$logreg" "${few[@]}" --lr-schedule linear --checkpoint-dir again --resume
+refuses "checkpoints: another warm-up" 1 "with --warmup-steps 6: leave --warmup-steps 7 out" "$logreg" "${few[@]}" --warmup-steps 7 --checkpoint-dir again --resume
+refuses "checkpoints: another end of the schedule" 1 "with --min-lr 0.001: leave --min-lr 0.1 out" "$logreg" "${few[@]}" --lr-schedule cosine --min-lr 0.1 --checkpoint-dir again --resume
+refuses "checkpoints: a schedule where there was none" 1 "with --lr-schedule constant: leave --lr-schedule cosine out" "$logreg" "${few[@]}" --lr-schedule cosine --checkpoint-dir points --resume
 "$logreg" compile -b 64 --output-folder b64 >/dev/null 2>&1
 refuses "checkpoints: another batch size" 1 "100 a step; this one has 4000 and 64" "$logreg" run -b 64 -p b64/logreg/logreg.pef --data "$data" --checkpoint-dir points --resume
 "$lenet" compile -b 100 --output-folder b100 >/dev/null 2>&1
