@@ -59,7 +59,8 @@ typedef struct samba_section_time {
     double median_ms, best_ms; /* inside kernels */
     double share;              /* of all sections' medians, 0 .. 1 */
 } samba_section_time;
-/* `times` has room for samba_session_section_count entries. Sections of the graph run one by one, in the order of their ids; those of other graphs take no time. */
+/* `times` has room for samba_session_section_count entries. Sections of the graph run one by one, in the order of their ids; those of other graphs take no time. With
+ * `inference` only FWD runs, and weights stay: the others take no time, and a section that is FWD and BCKWD in one is told as its part of FWD. */
 SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
                                               samba_section_time *times);
 

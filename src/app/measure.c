@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every step
- * is a real one and changes weights as training does. Times are allocated before the first run. */
+ * is a real one and changes weights as training does, unless only FWD is measured. Times are allocated before the first run. */
 #include "app/app.h"
 #include "runtime/runtime.h"
 #include <sambaflow/profile.h>
@@ -76,10 +76,12 @@ static samba_status set_inputs(samba_session *session, const samba_measure_optio
 
 static int runs_of(const samba_measure_options *options) { return options->runs > 1 && !options->inference ? options->runs : 1; }
 
-/* Leaves of a section that is FWD and BCKWD in one the work of FWD. */
+/* Leaves of a section that is FWD and BCKWD in one what is FWD's. */
 static samba_status count_forward(const samba_session *session, samba_section_info *section)
 {
     int left = section->forward_stages;
+    section->type = forward[0];
+    section->stage_count = left;
     section->flops = section->bytes = 0;
     for (int i = 0; i < samba_session_stage_count(session) && left > 0; i++) {
         samba_stage_info stage;
@@ -175,6 +177,12 @@ samba_status samba_measure_performance(samba_context *context, samba_session *se
     return SAMBA_OK;
 }
 
+/* With inference those of FWD: where FWD and BCKWD are one section it is all of FWD, and runs by the type. */
+static bool is_timed(const samba_measure_options *options, const samba_section_time *time)
+{
+    return !options->inference || strcmp(time->section.type, forward[0]) == 0;
+}
+
 /* Section by section in order, again and again, so that each finds the caches as it does in a step. */
 static samba_status time_sections(samba_session *session, const samba_measure_options *options, int count, const samba_section_time *sections,
                                   double *times, int64_t iterations)
@@ -182,9 +190,14 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
     samba_run_options run = samba_run_defaults();
     run.graph_name = options->graph_name;
     run.train = !options->inference;
-    run.section_id_count = 1;
+    run.section_types = forward;
     for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
         for (int k = 0; k < count; k++) {
+            if (!is_timed(options, &sections[k]))
+                continue;
+            bool part = options->inference && sections[k].section.forward_stages > 0;
+            run.section_type_count = part;
+            run.section_id_count = !part;
             run.section_ids = &sections[k].section.id;
             samba_session_reset_stats(session);
             SAMBA_TRY(samba_run(session, &run));
@@ -211,6 +224,11 @@ samba_status samba_measure_sections(samba_context *context, samba_session *sessi
     }
     int count = graph.section_count;
     times += graph.first_section;
+    for (int i = 0; i < count && options->inference; i++) {
+        times[i].section.redone_by = NULL; /* FWD alone leaves nothing to another section */
+        if (times[i].section.forward_stages > 0)
+            SAMBA_TRY(count_forward(session, &times[i].section));
+    }
     if (!samba_mul_checked(iterations, count * (int64_t)sizeof(double), &cells))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld iterations are more than memory can hold: give fewer", (long long)iterations);
     SAMBA_TRY(set_inputs(session, options));
@@ -219,6 +237,8 @@ samba_status samba_measure_sections(samba_context *context, samba_session *sessi
         return SAMBA_ERROR_MEMORY;
     samba_status status = time_sections(session, options, count, times, all, iterations);
     for (int i = 0; status == SAMBA_OK && i < count; i++) {
+        if (!is_timed(options, &times[i]))
+            continue;
         times[i].median_ms = median_of(all + i * iterations, iterations);
         times[i].best_ms = all[i * iterations];
         total += times[i].section.redone_by ? 0 : times[i].median_ms;

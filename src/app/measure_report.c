@@ -4,6 +4,8 @@
  * random values, measure, print. */
 #include "app/app.h"
 
+#include <string.h>
+
 static void report_line(samba_table *table, const char *what, const char *value, const char *note)
 {
     samba_table_row(table, "%s\t%s\t%s", what, value, note);
@@ -114,8 +116,12 @@ static samba_status measure(samba_context *context, const samba_measure_job *job
     if (!times)
         return SAMBA_ERROR_MEMORY;
     samba_status status = samba_measure_sections(context, session, &options, times);
+    int shown = 0;
+    for (int i = graph->first_section; status == SAMBA_OK && i < graph->first_section + graph->section_count; i++)
+        if (!options.inference || strcmp(times[i].section.type, "FWD") == 0) /* the others did not run */
+            times[shown++] = times[i];
     if (status == SAMBA_OK)
-        status = samba_report_sections(context, session, job->pef, graph->section_count, times + graph->first_section, job->json);
+        status = samba_report_sections(context, session, job->pef, shown, times, job->json);
     samba_free(context, times, sizeof *times * (size_t)count);
     return status;
 }

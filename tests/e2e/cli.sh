@@ -265,6 +265,10 @@ refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-
 does "app: spatial" "FWD+BCKWD" "$logreg" compile --mapping spatial -p spatial.pef
 does "app: spatial: compare with the reference" "agree with the reference" "$logreg" test --mapping spatial -b 8
 does "app: spatial: forward alone" "samples" "$logreg" measure-performance --mapping spatial -p spatial.pef --inference --num-iterations 3
+for way in "$sambaflow measure-sections spatial.pef" "$sambaflow measure-sections $pef" "$logreg measure-sections -p $pef"; do
+    does "FWD alone: ${way#"$build/"}" "FWD" $way --inference --num-iterations 3
+    grep -qE 'BCKWD|OPT' out.txt && fail "FWD alone: ${way#"$build/"}: others too"
+done
 refuses "app: spatial of another PEF" 1 "was compiled with mapping 'section'" "$logreg" measure-sections --mapping spatial -p "$pef"
 refuses "app: spatial does not fit" 1 "mapping 'spatial' keeps FWD and BCKWD in fast memory at once" "$logreg" compile --mapping spatial --fast-memory 1000
 refuses "app: a stage does not fit" 1 "fast memory of 1000 bytes cannot hold stage 0" "$logreg" compile --fast-memory 1000

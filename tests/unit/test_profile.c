@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "training.h"
+#include <sambaflow/app.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/profile.h>
@@ -106,6 +107,34 @@ static void test_times(void **unused)
         samba_session_free(profiled);
         samba_session_free(plain);
     }
+    free_inputs(inputs);
+}
+
+static void test_forward_alone(void **unused)
+{
+    (void)unused;
+    samba_tensor *inputs[2];
+    make_inputs(inputs);
+    samba_session *measured = open_model(inputs, 1), *untouched = open_model(inputs, 1);
+    samba_section_time times[16];
+    int sections = samba_session_section_count(measured), forward = 0;
+    assert_true(sections <= SAMBA_COUNT(times));
+    samba_measure_options options = samba_measure_defaults();
+    options.iterations = 3;
+    options.inference = true;
+    need(samba_measure_sections(context, measured, &options, times));
+    for (int i = 0; i < sections; i++) {
+        bool is_forward = strcmp(times[i].section.type, "FWD") == 0;
+        forward += is_forward;
+        assert_true(is_forward ? times[i].best_ms > 0 && times[i].share > 0 : times[i].median_ms == 0 && times[i].best_ms == 0 && times[i].share == 0);
+    }
+    assert_true(forward > 0 && forward < sections);
+    assert_same_bits(measured, untouched, LEARNED);
+    options.inference = false;
+    need(samba_measure_sections(context, measured, &options, times));
+    assert_true(times[sections - 1].best_ms > 0);
+    samba_session_free(measured);
+    samba_session_free(untouched);
     free_inputs(inputs);
 }
 
@@ -239,7 +268,7 @@ static void test_reset_random(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_times), cmocka_unit_test(test_room), cmocka_unit_test(test_output_gradients),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_times), cmocka_unit_test(test_forward_alone), cmocka_unit_test(test_room), cmocka_unit_test(test_output_gradients),
                                        cmocka_unit_test(test_wrong_calls),
                                        cmocka_unit_test(test_reset_random)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("profile", tests, NULL, NULL)) : 1;

@@ -171,7 +171,8 @@ def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterat
     with bar:
         device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
     rows = [{"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
-            for t in times if graph_name is None or device.graph_names[t.section.graph] == graph_name]  # fmt: skip
+            for t in times if (graph_name is None or device.graph_names[t.section.graph] == graph_name)
+            and (not inference or text(t.section.type) == "FWD")]  # fmt: skip
     print("section  type        median      best   share")
     for row in rows[:num_sections]:
         print(f"{row['id']:7d}  {row['type']:8s} {row['median_ms']:7.4g} ms {row['best_ms']:6.4g} ms {row['share']:6.1%}")
