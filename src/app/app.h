@@ -66,6 +66,10 @@ typedef struct samba_io { /* host tensors for all inputs (random) and outputs (z
 samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena, samba_io *io);
 void samba_io_free(samba_io *io);
 
+/* ---- outputs (app/outputs.c) ---- */
+/* FILE, with the option's name, unless a file can be written to `path` and is not `pef`. */
+samba_status samba_check_output(samba_context *context, const char *option, const char *path, const char *pef);
+
 /* ---- measurements for people (app/measure_report.c) ---- */
 samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef,
                                       const samba_performance *performance, bool json);

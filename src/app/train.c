@@ -9,10 +9,8 @@
 #include <sambaflow/data.h>
 #include <sambaflow/schedule.h>
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct trainer {
     const samba_app_run *run;
@@ -128,25 +126,13 @@ static double scheduled(const trainer *t)
     return s->min_lr + (t->at.base_lr - s->min_lr) * part;
 }
 
-/* Better now than after an hour of training. */
-static samba_status check_save(const trainer *t)
-{
-    const char *path = t->arguments->save, *slash = path ? strrchr(path, '/') : NULL;
-    char folder[4096];
-    if (!path)
-        return SAMBA_OK;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    if (access(folder, W_OK) != 0)
-        return samba_fail(t->context, SAMBA_ERROR_FILE, "--save \"%s\" cannot be written: folder \"%s\": %s", path, folder, strerror(errno));
-    return SAMBA_OK;
-}
-
 static samba_status open_trainer(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    SAMBA_TRY(check_save(t));
     samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
     int count;
+    if (a->save)
+        SAMBA_TRY(samba_check_output(t->context, "--save", a->save, a->pef));
     SAMBA_TRY(samba_pef_read(t->context, a->pef, &t->plan));
     if (t->plan.graphs[0].inference && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_STATE,

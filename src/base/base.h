@@ -86,6 +86,9 @@ const char *samba_nearest(const char *name, const char *const *candidates, int c
  * temporary file is gone; the message has the path and the system's reason. */
 samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts,
                                      const size_t *sizes, int count);
+/* FILE where samba_file_write_atomic cannot write as things stand now: to be asked before long work. */
+samba_status samba_file_check_writable(samba_context *context, const char *path);
+bool samba_file_same(const char *path, const char *other); /* both exist and are one, however they are spelled */
 /* Reads a whole regular file; FILE for what the system refuses (a directory is named as such). *data is freed by samba_free. */
 samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size);
 samba_status samba_make_directories(samba_context *context, const char *path);

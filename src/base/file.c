@@ -62,24 +62,53 @@ static samba_status fail_errno(samba_context *context, const char *verb, const c
     return samba_fail(context, SAMBA_ERROR_FILE, "cannot %s \"%s\": %s", verb, path, strerror(errno));
 }
 
-samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
-                                     int count)
+/* The file that `path` names, through a link, or will name; `facts` where it exists. */
+static samba_status find_target(samba_context *context, const char *path, char target[PATH_MAX], bool *exists, struct stat *facts)
 {
-    char target[PATH_MAX], temporary[PATH_MAX + SUFFIX_SIZE];
-    struct stat facts;
-    bool exists = lstat(path, &facts) == 0;
-    if (exists && S_ISLNK(facts.st_mode)) {
-        if (!realpath(path, target) || stat(target, &facts) != 0)
+    *exists = lstat(path, facts) == 0;
+    if (*exists && S_ISLNK(facts->st_mode)) {
+        if (!realpath(path, target) || stat(target, facts) != 0)
             return fail_errno(context, "write through the link", path);
-    } else if (strlen(path) >= sizeof target) {
+    } else if (strlen(path) >= PATH_MAX) {
         return samba_fail(context, SAMBA_ERROR_FILE, "cannot write \"%.64s...\": the path is longer than %d bytes", path,
                           PATH_MAX - 1);
     } else {
         memcpy(target, path, strlen(path) + 1);
     }
-    if (exists && !S_ISREG(facts.st_mode))
+    if (*exists && !S_ISREG(facts->st_mode))
         return samba_fail(context, SAMBA_ERROR_FILE, "cannot write \"%s\": it is %s; give the path of a file", path,
-                          S_ISDIR(facts.st_mode) ? "a directory" : "not a regular file");
+                          S_ISDIR(facts->st_mode) ? "a directory" : "not a regular file");
+    return SAMBA_OK;
+}
+
+samba_status samba_file_check_writable(samba_context *context, const char *path)
+{
+    char target[PATH_MAX];
+    struct stat facts;
+    bool exists;
+    SAMBA_TRY(find_target(context, path, target, &exists, &facts));
+    char *slash = strrchr(target, '/');
+    bool named = slash ? slash[1] != '\0' : target[0] != '\0';
+    if (slash)
+        slash[slash == target] = '\0';
+    if (!named)
+        return samba_fail(context, SAMBA_ERROR_FILE, "cannot write \"%s\": it names no file; give the path of a file", path);
+    return access(slash ? target : ".", W_OK | X_OK) == 0 ? SAMBA_OK : fail_errno(context, "write", path);
+}
+
+bool samba_file_same(const char *path, const char *other)
+{
+    struct stat facts, others;
+    return stat(path, &facts) == 0 && stat(other, &others) == 0 && facts.st_dev == others.st_dev && facts.st_ino == others.st_ino;
+}
+
+samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
+                                     int count)
+{
+    char target[PATH_MAX], temporary[PATH_MAX + SUFFIX_SIZE];
+    struct stat facts;
+    bool exists;
+    SAMBA_TRY(find_target(context, path, target, &exists, &facts));
 
     int file = open_beside(target, temporary, sizeof temporary);
     if (file < 0)

@@ -36,6 +36,8 @@ samba_status samba_cli_report(samba_context *context, const samba_cli_arguments 
     samba_text_init(&path, context);
     samba_status status = name_page(arguments, &path);
     if (status == SAMBA_OK)
+        status = samba_check_output(context, "--output", path.data, arguments->pef);
+    if (status == SAMBA_OK)
         status = samba_pef_read(context, arguments->pef, &plan);
     if (status == SAMBA_OK)
         status = make(context, arguments, &plan, &arena, &page);

@@ -212,8 +212,19 @@ static samba_status report(const runner *r)
     return SAMBA_OK;
 }
 
+static samba_status check_outputs(const runner *r)
+{
+    const samba_cli_arguments *a = r->arguments;
+    for (int i = 0; i < a->output_count; i++)
+        SAMBA_TRY(samba_check_output(r->context, "--output", a->outputs[i].value, a->pef));
+    if (a->save)
+        SAMBA_TRY(samba_check_output(r->context, "--save", a->save, a->pef));
+    return a->trace ? samba_check_output(r->context, "--trace", a->trace, a->pef) : SAMBA_OK;
+}
+
 static samba_status work(runner *r)
 {
+    SAMBA_TRY(check_outputs(r));
     SAMBA_TRY(samba_pef_read(r->context, r->arguments->pef, &r->plan));
     int32_t graph = samba_plan_graph_named(&r->plan, r->arguments->graph_name);
     r->graph = graph < 0 ? 0 : graph; /* the run refuses */

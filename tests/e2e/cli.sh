@@ -385,6 +385,23 @@ refuses "checkpoints: no number" 64 "--checkpoint-every: expected a whole number
 refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' - "$sambaflow" "$pef"
 refuses "app: folder to save in is missing" 1 "nowhere" "$logreg" run -p "$pef" --data "$data" --save nowhere/weights.safetensors
 refuses "folder of the output is missing" 1 "nowhere" "$sambaflow" run "$pef" --output logits=nowhere/logits.npy
+# Before anything runs: what is wrong with a path is no matter of the last second.
+slow() { refuses "$@"; [ -s out.txt ] && fail "$1: it ran first"; }
+slow "app: a folder to save in" 1 '--save: cannot write ".": it is a directory' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --save .
+slow "app: no name to save under" 1 '--save: cannot write "inf/": it is a directory' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --save inf/
+slow "output into no folder" 1 '--output: cannot write "/nonexist/x.npy"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 -o logits=/nonexist/x.npy
+slow "weights into no folder" 1 '--save: cannot write "/nonexist/x"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 --save /nonexist/x
+slow "times into no folder" 1 '--trace: cannot write "/nonexist/x.json"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 --profile summary --trace /nonexist/x.json
+# Nor is the PEF overwritten, however it is spelled.
+ln -s good.pef link.pef
+ln good.pef hard.pef
+cp good.pef good.copy
+slow "report: the PEF as its page" 1 "--output \"./good.pef\" is the PEF itself, 'good.pef', and would overwrite it" "$sambaflow" report good.pef -o ./good.pef
+slow "the PEF as an output" 1 "--output \"hard.pef\" is the PEF itself" "$sambaflow" run good.pef -o logits=hard.pef
+slow "the PEF as weights" 1 "--save \"link.pef\" is the PEF itself" "$sambaflow" run good.pef --save link.pef
+slow "the PEF as times" 1 "--trace \"good.pef\" is the PEF itself" "$sambaflow" run link.pef --profile summary --trace good.pef
+slow "app: the PEF as weights" 1 "--save \"$work/good.pef\" is the PEF itself" "$logreg" run -p good.pef --data "$data" --save "$work/good.pef"
+same "the PEF after that" good.pef good.copy
 # A limit on file sizes fails as a full disk does, without needing to be root.
 limited() { (trap '' XFSZ; ulimit -f 4; "$@"); }
 cp logits.npy logits.copy
