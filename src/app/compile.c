@@ -115,6 +115,10 @@ static samba_status compile_to_file(const samba_app_run *run, samba_compile_opti
     samba_text_add(&to, "%s.log", target);
     if (status == SAMBA_OK)
         status = from.status != SAMBA_OK ? from.status : to.status;
+    if (status == SAMBA_OK) /* both or none */
+        status = samba_file_check_writable(run->context, to.data);
+    if (status == SAMBA_OK)
+        status = samba_file_check_writable(run->context, target);
     if (status == SAMBA_OK)
         status = move(run->context, path, target);
     if (status == SAMBA_OK)

@@ -7,6 +7,7 @@
 #ifndef SAMBA_BASE_H
 #define SAMBA_BASE_H
 
+#include <limits.h>
 #include <sambaflow/context.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,6 +87,16 @@ const char *samba_nearest(const char *name, const char *const *candidates, int c
  * temporary file is gone; the message has the path and the system's reason. */
 samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts,
                                      const size_t *sizes, int count);
+/* The same in two steps, for files that change together: publish renames what stage has written, or unstage removes it. After a
+ * failure of either there is nothing to remove. */
+typedef struct samba_file_staged {
+    const char *path; /* the caller's */
+    char target[PATH_MAX], temporary[PATH_MAX + 48];
+} samba_file_staged;
+samba_status samba_file_stage(samba_context *context, const char *path, const void *const *parts, const size_t *sizes, int count,
+                              samba_file_staged *staged);
+samba_status samba_file_publish(samba_context *context, samba_file_staged *staged);
+void samba_file_unstage(const samba_file_staged *staged);
 /* FILE where samba_file_write_atomic cannot write as things stand now: to be asked before long work. */
 samba_status samba_file_check_writable(samba_context *context, const char *path);
 bool samba_file_same(const char *path, const char *other); /* both exist and are one, however they are spelled */

@@ -7,14 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define LARGEST_TRANSFER ((size_t)1 << 30) /* one read or write moves at most this: Linux stops at 2 GiB */
-#define SUFFIX_SIZE 48
 
 static samba_status write_all(int file, const char *bytes, size_t size)
 {
@@ -102,15 +100,14 @@ bool samba_file_same(const char *path, const char *other)
     return stat(path, &facts) == 0 && stat(other, &others) == 0 && facts.st_dev == others.st_dev && facts.st_ino == others.st_ino;
 }
 
-samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
-                                     int count)
+samba_status samba_file_stage(samba_context *context, const char *path, const void *const *parts, const size_t *sizes, int count,
+                              samba_file_staged *staged)
 {
-    char target[PATH_MAX], temporary[PATH_MAX + SUFFIX_SIZE];
     struct stat facts;
     bool exists;
-    SAMBA_TRY(find_target(context, path, target, &exists, &facts));
-
-    int file = open_beside(target, temporary, sizeof temporary);
+    staged->path = path;
+    SAMBA_TRY(find_target(context, path, staged->target, &exists, &facts));
+    int file = open_beside(staged->target, staged->temporary, sizeof staged->temporary);
     if (file < 0)
         return fail_errno(context, "write", path);
     samba_status status = SAMBA_OK;
@@ -125,17 +122,33 @@ samba_status samba_file_write_atomic(samba_context *context, const char *path, c
         status = SAMBA_ERROR_FILE;
         reason = errno;
     }
-    if (status == SAMBA_OK && rename(temporary, target) != 0) {
-        status = SAMBA_ERROR_FILE;
-        reason = errno;
-    }
-    if (status != SAMBA_OK) {
-        (void)unlink(temporary);
+    if (status == SAMBA_OK)
+        return SAMBA_OK;
+    samba_file_unstage(staged);
+    errno = reason;
+    return fail_errno(context, "write", path);
+}
+
+void samba_file_unstage(const samba_file_staged *staged) { (void)unlink(staged->temporary); }
+
+samba_status samba_file_publish(samba_context *context, samba_file_staged *staged)
+{
+    if (rename(staged->temporary, staged->target) != 0) {
+        int reason = errno;
+        samba_file_unstage(staged);
         errno = reason;
-        return fail_errno(context, "write", path);
+        return fail_errno(context, "write", staged->path);
     }
-    sync_directory(target);
+    sync_directory(staged->target);
     return SAMBA_OK;
+}
+
+samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
+                                     int count)
+{
+    samba_file_staged staged;
+    SAMBA_TRY(samba_file_stage(context, path, parts, sizes, count, &staged));
+    return samba_file_publish(context, &staged);
 }
 
 static samba_status read_open(samba_context *context, const char *path, int file, void **data, size_t *size)

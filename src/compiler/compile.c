@@ -101,6 +101,20 @@ static bool plain_name(const char *name)
     return name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !strchr(name, '/');
 }
 
+/* The log waits beside its name until the PEF is written, so that a failure leaves both as they were. */
+static samba_status write_both(samba_compiler *c, const char *pef, const char *log_path, const samba_text *log)
+{
+    const void *part = log->data;
+    size_t size = (size_t)log->length;
+    samba_file_staged staged;
+    SAMBA_TRY(samba_file_stage(c->context, log_path, &part, &size, 1, &staged));
+    samba_status status = samba_pef_write(c->context, &c->plan, pef);
+    if (status == SAMBA_OK)
+        return samba_file_publish(c->context, &staged);
+    samba_file_unstage(&staged);
+    return status;
+}
+
 samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size)
 {
     const samba_compile_options *o = c->options;
@@ -125,12 +139,7 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
     if (status == SAMBA_OK)
         status = samba_make_directories(c->context, directory.data);
     if (status == SAMBA_OK)
-        status = samba_pef_write(c->context, &c->plan, pef.data);
-    if (status == SAMBA_OK) {
-        const void *part = log.data;
-        size_t size = (size_t)log.length;
-        status = samba_file_write_atomic(c->context, log_path.data, &part, &size, 1);
-    }
+        status = write_both(c, pef.data, log_path.data, &log);
     if (status == SAMBA_OK && path)
         memcpy(path, pef.data, (size_t)pef.length + 1);
     samba_text_clear(&directory);

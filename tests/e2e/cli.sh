@@ -385,6 +385,20 @@ refuses "checkpoints: no number" 64 "--checkpoint-every: expected a whole number
 refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' - "$sambaflow" "$pef"
 refuses "app: folder to save in is missing" 1 "nowhere" "$logreg" run -p "$pef" --data "$data" --save nowhere/weights.safetensors
 refuses "folder of the output is missing" 1 "nowhere" "$sambaflow" run "$pef" --output logits=nowhere/logits.npy
+"$logreg" compile --output-folder both >/dev/null
+rm both/logreg/logreg.pef.log
+mkdir both/logreg/logreg.pef.log
+cp both/logreg/logreg.pef both.copy
+refuses "the log cannot be written" 1 'cannot write "both/logreg/logreg.pef.log": it is a directory' "$logreg" compile -b 7 --output-folder both
+same "PEF when its log cannot be written" both/logreg/logreg.pef both.copy
+mkdir both.pef.log
+cp both.copy both.pef
+refuses "a file's log cannot be written" 1 'cannot write "both.pef.log": it is a directory' "$logreg" compile -b 7 -p both.pef
+same "file when its log cannot be written" both.pef both.copy
+rmdir both/logreg/logreg.pef.log && mkdir both/logreg/old && mv both/logreg/logreg.pef both/logreg/old/ && mkdir both/logreg/logreg.pef
+echo old >both/logreg/logreg.pef.log && echo old >both.log
+refuses "the PEF cannot be written" 1 'cannot write "both/logreg/logreg.pef": it is a directory' "$logreg" compile -b 7 --output-folder both
+same "log when its PEF cannot be written" both/logreg/logreg.pef.log both.log
 # Before anything runs: what is wrong with a path is no matter of the last second.
 slow() { refuses "$@"; [ -s out.txt ] && fail "$1: it ran first"; }
 slow "app: a folder to save in" 1 '--save: cannot write ".": it is a directory' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --save .
