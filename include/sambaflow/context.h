@@ -51,7 +51,7 @@ typedef struct samba_allocator {
 } samba_allocator;
 
 /* Makes a context. `allocator` may be NULL for the C library's; it is copied. Returns SAMBA_ERROR_MEMORY, with
- * *context NULL, when there is no memory. */
+ * *context NULL, when there is no memory, and ARGUMENT when `context` is NULL. */
 SAMBA_API samba_status samba_context_new(const samba_allocator *allocator, samba_context **context);
 
 /* Frees a context; NULL is allowed. Everything made under it must have been freed. */

@@ -46,6 +46,8 @@ static void *default_allocate(void *user, void *block, size_t old_size, size_t n
 samba_status samba_context_new(const samba_allocator *allocator, samba_context **context)
 {
     samba_allocator chosen = {default_allocate, NULL};
+    if (!context)
+        return SAMBA_ERROR_ARGUMENT; /* there is nothing to hold a message */
     if (allocator)
         chosen = *allocator;
     *context = chosen.allocate(chosen.user, NULL, 0, sizeof(samba_context));

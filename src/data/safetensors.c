@@ -365,5 +365,12 @@ samba_status samba_safetensors_write_known(samba_context *context, const char *p
 samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                      const char *const *metadata)
 {
+    if (!path)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_safetensors_write was given no path");
+    if (count < 0 || (count > 0 && !tensors))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: %d tensors, and their list is %s", path, count, tensors ? "given" : "NULL");
+    for (int i = 0; i < count; i++)
+        if (!tensors[i])
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: tensor %d of %d is NULL", path, i, count);
     return samba_safetensors_write_known(context, path, count, tensors, metadata, NULL);
 }

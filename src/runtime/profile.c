@@ -69,6 +69,8 @@ samba_status samba_session_profile(samba_session *session, samba_profile what, i
 /* ---- telling ---- */
 static samba_status find_time(const samba_session *session, const char *what, int index, int count, const samba_time *times, samba_time *time)
 {
+    if (!time)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_%s_time was given no place for the time", what);
     if (index < 0 || index >= count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no %s %d: the PEF has %d", what, index, count);
     *time = times ? times[index] : (samba_time){.runs = 0};
@@ -91,6 +93,8 @@ samba_status samba_session_stage_info(const samba_session *session, int index, s
 {
     const samba_plan *plan = &session->plan;
     samba_time unused;
+    if (!info)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_stage_info was given no place for what it tells");
     SAMBA_TRY(find_time(session, "stage", index, plan->stage_count, NULL, &unused));
     const samba_stage *stage = &plan->stages[index];
     *info = (samba_stage_info){0, samba_stage_kind_names[stage->kind], stage->name, stage->flops, stage->bytes};

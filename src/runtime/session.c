@@ -116,6 +116,8 @@ samba_status samba_session_new(samba_context *context, const char *pef_path, con
                                samba_session **session)
 {
     samba_session_options options = samba_session_defaults();
+    if (!session)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_session_new was given no place for the session");
     *session = NULL;
     if (!pef_path)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_session_new was given no path of a PEF");
@@ -146,10 +148,16 @@ void samba_session_free(samba_session *session)
 }
 
 /* ---- telling ---- */
+static samba_status check_info(const samba_session *session, const char *call, const void *info)
+{
+    return info ? SAMBA_OK : samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s was given no place for what it tells", call);
+}
+
 int samba_session_tensor_count(const samba_session *session) { return session->plan.tensor_count; }
 
 samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info)
 {
+    SAMBA_TRY(check_info(session, "samba_session_tensor_info", info));
     if (index < 0 || index >= session->plan.tensor_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index,
                           session->plan.tensor_count);
@@ -174,6 +182,7 @@ int samba_session_graph_count(const samba_session *session) { return session->pl
 
 samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info)
 {
+    SAMBA_TRY(check_info(session, "samba_session_graph_info", info));
     if (index < 0 || index >= session->plan.graph_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index, session->plan.graph_count);
     const samba_plan_graph *graph = &session->plan.graphs[index];
@@ -195,6 +204,7 @@ bool samba_session_graph_has(const samba_session *session, int index, const char
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
+    SAMBA_TRY(check_info(session, "samba_session_section_info", info));
     if (index < 0 || index >= session->plan.section_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
                           session->plan.section_count);

@@ -44,6 +44,8 @@ bool samba_dtype_is_floating_point(samba_dtype dtype)
 samba_status samba_dtype_from_name(samba_context *context, const char *name, samba_dtype *dtype)
 {
     char list[160] = "";
+    if (!name || !dtype)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no %s", name ? "place for the dtype" : "name");
     for (int i = 0; i < SAMBA_DTYPE_COUNT; i++) {
         if (strcmp(name, samba_dtype_table[i].name) == 0) {
             *dtype = (samba_dtype)i;

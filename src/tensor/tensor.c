@@ -175,6 +175,8 @@ samba_status samba_tensor_from_memory(samba_context *context, const char *name, 
 
 samba_status samba_tensor_set_memory(samba_tensor *tensor, void *data)
 {
+    if (!tensor)
+        return SAMBA_ERROR_ARGUMENT; /* there is no context to hold a message */
     const struct samba_storage *storage = tensor->storage;
     const char *label = tensor->name ? tensor->name : "(unnamed)";
     if (!storage || storage->memory || storage->release || storage->holders > 1 || tensor->holders > 1)

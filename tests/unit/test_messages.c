@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include <sambaflow/checkpoint.h>
+#include <sambaflow/data.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/multigraph.h>
@@ -429,6 +430,7 @@ static void sessions(void **unused)
     samba_session *none;
     samba_session_options o = samba_session_defaults();
     says(samba_session_new(context, NULL, NULL, &none), SAMBA_ERROR_ARGUMENT, "samba_session_new was given no path of a PEF");
+    says(samba_session_new(context, pef, NULL, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_new was given no place for the session");
     says(samba_session_new(context, "/nowhere/a.pef", NULL, &none), SAMBA_ERROR_FILE, "cannot read \"/nowhere/a.pef\": No such file or directory");
     says(samba_session_new(context, folder, NULL, &none), SAMBA_ERROR_FILE, "cannot read \"FOLDER\": it is a directory; give the path of a file");
     says(samba_session_new(context, short_pef, NULL, &none), SAMBA_ERROR_FORMAT,
@@ -464,6 +466,32 @@ static void files(void **unused)
 }
 
 /* ---- compiling: optimizers, losses, sizes, names; what does not fit is said with sizes ---- */
+/* ---- NULL where something is needed ---- */
+static void nothing(void **unused)
+{
+    (void)unused;
+    samba_tensor_list list;
+    samba_dtype dtype;
+    says(samba_session_tensor_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_tensor_info was given no place for what it tells");
+    says(samba_session_section_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_section_info was given no place for what it tells");
+    says(samba_session_graph_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_graph_info was given no place for what it tells");
+    says(samba_session_stage_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_stage_info was given no place for what it tells");
+    says(samba_session_section_time(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_section_time was given no place for the time");
+    says(samba_session_stage_time(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_stage_time was given no place for the time");
+    says(samba_safetensors_write(context, NULL, 1, &x, NULL), SAMBA_ERROR_ARGUMENT, "samba_safetensors_write was given no path");
+    says(samba_safetensors_write(context, "a.safetensors", -1, &x, NULL), SAMBA_ERROR_ARGUMENT, "a.safetensors: -1 tensors, and their list is given");
+    says(samba_safetensors_write(context, "a.safetensors", 1, NULL, NULL), SAMBA_ERROR_ARGUMENT, "a.safetensors: 1 tensors, and their list is NULL");
+    says(samba_safetensors_write(context, "a.safetensors", 2, (samba_tensor *[]){x, NULL}, NULL), SAMBA_ERROR_ARGUMENT,
+         "a.safetensors: tensor 1 of 2 is NULL");
+    says(samba_tensors_read(context, NULL, "x", &list), SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no path");
+    says(samba_tensors_read(context, "a.npy", "x", NULL), SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no place for the list");
+    says(samba_dtype_from_name(context, NULL, &dtype), SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no name");
+    says(samba_dtype_from_name(context, "int8", NULL), SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no place for the dtype");
+    assert_int_equal(samba_tensor_set_memory(NULL, &list), SAMBA_ERROR_ARGUMENT); /* no context, no message */
+    assert_int_equal(samba_context_new(NULL, NULL), SAMBA_ERROR_ARGUMENT);
+    done();
+}
+
 static void compiling(void **unused)
 {
     (void)unused;
@@ -535,7 +563,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(inputs), cmocka_unit_test(outputs), cmocka_unit_test(sections),
                                        cmocka_unit_test(gradients), cmocka_unit_test(hyperparameters), cmocka_unit_test(graphs), cmocka_unit_test(tensors),
-                                       cmocka_unit_test(sessions), cmocka_unit_test(files), cmocka_unit_test(compiling), cmocka_unit_test(comparing)};
+                                       cmocka_unit_test(sessions), cmocka_unit_test(files), cmocka_unit_test(nothing), cmocka_unit_test(compiling), cmocka_unit_test(comparing)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, setup, teardown));
