@@ -93,7 +93,7 @@ SAMBA_API samba_status samba_tensor_expand(samba_tensor *source, int rank, const
 /* Copies values, converting dtypes as torch.Tensor.copy_ does (float to integer truncates; to bool is != 0; to bfloat16 and
  * float16 rounds to nearest even). Shapes must be equal. Memory may not overlap unless it is the same view. */
 SAMBA_API samba_status samba_tensor_copy(samba_tensor *destination, const samba_tensor *source);
-/* The only element of a one-element tensor as double or int64_t. */
+/* The only element of a one-element tensor as double or int64_t, which cuts fractions off; ARGUMENT where int64_t cannot hold it (NaN, 1e30). */
 SAMBA_API samba_status samba_tensor_item(const samba_tensor *tensor, double *value);
 SAMBA_API samba_status samba_tensor_item_int64(const samba_tensor *tensor, int64_t *value);
 

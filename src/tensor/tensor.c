@@ -302,6 +302,12 @@ samba_status samba_tensor_item(const samba_tensor *tensor, double *value)
 samba_status samba_tensor_item_int64(const samba_tensor *tensor, int64_t *value)
 {
     SAMBA_TRY(check_item(tensor));
+    if (samba_dtype_is_floating_point(tensor->dtype)) {
+        double real = samba_load_double(tensor->dtype, tensor->data);
+        if (!(real >= -0x1p63 && real < 0x1p63))
+            return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "item of tensor %s: %g is no number of 64 bits; samba_tensor_item gives it as it is",
+                              samba_tensor_name(tensor), real);
+    }
     *value = samba_load_int64(tensor->dtype, tensor->data);
     return SAMBA_OK;
 }

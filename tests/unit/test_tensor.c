@@ -614,6 +614,16 @@ static void test_copy(void **state)
     assert_true(value == 17);
     assert_int_equal(samba_tensor_item_int64(a, &whole), SAMBA_OK);
     assert_int_equal(whole, 17);
+    static const double beyond[] = {NAN, INFINITY, 1e30, -1e30, 0x1p63};
+    for (int i = 0; i < SAMBA_COUNT(beyond); i++) {
+        *(double *)a->data = beyond[i];
+        assert_message(samba_tensor_item_int64(a, &whole), SAMBA_ERROR_ARGUMENT, "is no number of 64 bits");
+        assert_int_equal(whole, 17);
+    }
+    assert_non_null(strstr(samba_error_message(context), "9.22337e+18 is no number"));
+    *(double *)a->data = -0x1p63;
+    assert_int_equal(samba_tensor_item_int64(a, &whole), SAMBA_OK);
+    assert_true(whole == INT64_MIN);
     samba_tensor_free(a);
     samba_tensor_free(t);
     samba_tensor_free(b);
