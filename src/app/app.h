@@ -122,6 +122,7 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     bool batch_given, own_given;   /* -b or -mb; an option of the application's own */
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
     int accumulation;
+    bool accumulation_given;
     int64_t memory_budget; /* bytes; 0: none */
     samba_mapping mapping;
     int64_t fast_memory; /* bytes; 0: as much as there is */

@@ -18,6 +18,10 @@ const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_ki
 static samba_status check_batch(const samba_app_run *run, const samba_plan *plan, int64_t batch)
 {
     const samba_app_arguments *a = run->arguments;
+    if (!a->batch_given && a->accumulation_given && a->accumulation != plan->graphs[0].grad_accumulation_steps && !plan->graphs[0].inference)
+        return samba_fail(run->context, SAMBA_ERROR_SHAPE,
+                          "'%s' was compiled for %d runs in a step but --grad-accumulation-steps %d was given: leave it out, or compile again with it",
+                          a->pef, plan->graphs[0].grad_accumulation_steps, a->accumulation);
     if (!a->batch_given || (a->microbatch == batch && (a->accumulation == plan->graphs[0].grad_accumulation_steps || plan->graphs[0].inference)))
         return SAMBA_OK;
     long long steps = plan->graphs[0].grad_accumulation_steps > 1 ? plan->graphs[0].grad_accumulation_steps : 1;

@@ -174,13 +174,15 @@ static void settle(parse *p, struct argp_state *state)
     a->microbatch = p->microbatch ? p->microbatch : a->batch_size;
     if (a->batch_size % a->microbatch != 0)
         argp_error(state, "--microbatch-size %lld does not divide --batch-size %lld", (long long)a->microbatch, (long long)a->batch_size);
-    if (!p->microbatch && p->accumulation) {
+    a->accumulation_given = p->accumulation > 0;
+    bool pefs_batch = a->command == SAMBA_APP_RUN && !a->batch_given; /* then the PEF says how many samples a step has */
+    if (!p->microbatch && p->accumulation && !pefs_batch) {
         if (a->batch_size % p->accumulation != 0)
             argp_error(state, "--grad-accumulation-steps %lld does not divide --batch-size %lld", (long long)p->accumulation,
                        (long long)a->batch_size);
         a->microbatch = a->batch_size / p->accumulation;
     }
-    a->accumulation = (int)(a->batch_size / a->microbatch);
+    a->accumulation = (int)(pefs_batch && p->accumulation ? p->accumulation : a->batch_size / a->microbatch);
     if (p->accumulation && p->accumulation != a->accumulation)
         argp_error(state, "--grad-accumulation-steps %lld contradicts --batch-size %lld / --microbatch-size %lld, which is %d",
                    (long long)p->accumulation, (long long)a->batch_size, (long long)a->microbatch, a->accumulation);

@@ -310,6 +310,10 @@ refuses "weights that are none" 1 "text.pef" "$sambaflow" run "$pef" --load text
 refuses "weights of another model" 1 "lin_layer.weight" "$sambaflow" run "$pef" --load lenet.safetensors
 refuses "app: PEF of another model" 1 "image" "$logreg" run -p out/lenet/lenet.pef --data "$data"
 refuses "app: another batch size" 1 "batch size 100" "$logreg" run -b 10 -p "$pef" --data "$data"
+refuses "app: another number of runs in a step" 1 "compiled for 1 runs in a step but --grad-accumulation-steps 2 was given" "$logreg" run --grad-accumulation-steps 2 -p "$pef" --data "$data"
+refuses "app: another number of runs, with a batch" 1 "batch size 64, microbatch size 16" "$logreg" run -b 64 --grad-accumulation-steps 2 -p app.pef --data "$data"
+"$logreg" compile -b 9 --grad-accumulation-steps 3 -p thrice.pef >/dev/null
+does "app: the PEF's number of runs in a step" "test accuracy" "$logreg" run --grad-accumulation-steps 3 -p thrice.pef --data "$data" --num-iterations 2
 refuses "app: other classes" 1 "another graph" "$logreg" run --num-classes 12 -p "$pef" --data "$data"
 refuses "app: inference PEF cannot train" 1 "compiled with --inference" "$logreg" run -p inf/logreg/logreg.pef --data "$data"
 refuses "app: momentum that was not compiled in" 1 "momentum" "$logreg" run --momentum 0.5 -p "$pef" --data "$data"
