@@ -60,6 +60,7 @@ typedef struct parse {
     bool given[SAMBA_COUNT(takers)];
     int output_count;
     char *outputs[SAMBA_CLI_MAX_WORDS];
+    samba_cli_pair hyperparameters[SAMBA_CLI_MAX_WORDS];
 } parse;
 
 static const char *option_name(int key)
@@ -80,6 +81,15 @@ static samba_cli_pair pair_of(struct argp_state *state, const char *option, char
     if (count == SAMBA_CLI_MAX_WORDS)
         argp_error(state, "%s: more than %d are too many", option, SAMBA_CLI_MAX_WORDS);
     return (samba_cli_pair){text, equals ? equals + 1 : ""};
+}
+
+/* What is given last does not win in silence. */
+static void check_names(struct argp_state *state, const char *option, int count, const samba_cli_pair *pairs)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(pairs[i].name, pairs[k].name) == 0)
+                argp_error(state, "%s: '%s' is given twice, as '%s' and as '%s': give it once", option, pairs[i].name, pairs[k].value, pairs[i].value);
 }
 
 static void parse_types(samba_cli_arguments *a, char *text, struct argp_state *state)
@@ -130,6 +140,11 @@ static void settle_outputs(const parse *p, struct argp_state *state)
         a->page = p->outputs[0];
     for (int i = 0; i < p->output_count && a->command == SAMBA_CLI_RUN; i++, a->output_count++)
         a->outputs[i] = pair_of(state, "--output", p->outputs[i], i);
+    for (int i = 0; i < a->output_count; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(a->outputs[i].value, a->outputs[k].value) == 0)
+                argp_error(state, "--output: '%s' and '%s' would both be written to '%s': give each a file of its own", a->outputs[k].name, a->outputs[i].name,
+                           a->outputs[i].value);
 }
 
 /* --profile is a word to run, and a file to report. */
@@ -142,6 +157,18 @@ static void settle_profile(samba_cli_arguments *a, struct argp_state *state)
     }
     if (a->trace && !a->profile)
         argp_error(state, "--trace %s: measured by what? Add --profile summary or --profile detailed", a->trace);
+}
+
+static void check_files(const samba_cli_arguments *a, struct argp_state *state)
+{
+    const char *others[] = {a->save, a->trace};
+    for (int k = 0; k < SAMBA_COUNT(others); k++)
+        for (int i = 0; others[k] && i < a->output_count; i++)
+            if (strcmp(others[k], a->outputs[i].value) == 0)
+                argp_error(state, "--%s and --output '%s' would both be written to '%s': give each a file of its own", k == 0 ? "save" : "trace",
+                           a->outputs[i].name, others[k]);
+    if (a->save && a->trace && strcmp(a->save, a->trace) == 0)
+        argp_error(state, "--save and --trace would both be written to '%s': give each a file of its own", a->save);
 }
 
 static void settle(const parse *p, struct argp_state *state)
@@ -157,8 +184,11 @@ static void settle(const parse *p, struct argp_state *state)
         argp_error(state, "%s: which PEF? Give its path", command);
     if (a->type_count && a->id_count)
         argp_error(state, "--section-types and --section-ids contradict each other: give one of them");
+    check_names(state, "--input", a->input_count, a->inputs);
+    check_names(state, "--hyperparameter", a->hyperparameter_count, p->hyperparameters);
     settle_outputs(p, state);
     settle_profile(a, state);
+    check_files(a, state);
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -182,6 +212,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_HYPERPARAMETER: {
         samba_cli_pair pair = pair_of(state, "--hyperparameter", text, a->hyperparameter_count);
         double value = samba_word_real(state, "--hyperparameter", pair.value, -1e300, 1e300);
+        p->hyperparameters[a->hyperparameter_count] = pair;
         a->hyperparameters[a->hyperparameter_count++] = (samba_hyperparameter){pair.name, value};
         break;
     }

@@ -62,7 +62,7 @@ static samba_status read_input(runner *r, const char *name, const char *path, sa
 
 static const char *given_input(const samba_cli_arguments *arguments, const char *name)
 {
-    for (int i = arguments->input_count - 1; i >= 0; i--) /* the last one counts */
+    for (int i = 0; i < arguments->input_count; i++)
         if (strcmp(arguments->inputs[i].name, name) == 0)
             return arguments->inputs[i].value;
     return NULL;

@@ -237,6 +237,10 @@ refuses "option of another command" 64 "--eval is not an option of inspect" "$sa
 refuses "input without file" 64 "expected NAME=FILE" "$sambaflow" run "$pef" --input image
 refuses "hyperparameter without value" 64 "expected NAME=VALUE" "$sambaflow" run "$pef" --hyperparameter lr
 refuses "hyperparameter no number" 64 "expected a number" "$sambaflow" run "$pef" --hyperparameter lr=fast
+refuses "an input twice" 64 "--input: 'image' is given twice, as 'a.npy' and as 'b.npy'" "$sambaflow" run "$pef" -i image=a.npy -i image=b.npy
+refuses "two outputs to one file" 64 "--output: 'logits' and 'loss' would both be written to 'a.npy'" "$sambaflow" run "$pef" -o logits=a.npy -o loss=a.npy
+refuses "an output and weights to one file" 64 "--save and --output 'loss' would both be written to 'a.npy'" "$sambaflow" run "$pef" -o loss=a.npy --save a.npy
+refuses "a hyperparameter twice" 64 "--hyperparameter: 'lr' is given twice, as '1' and as '2'" "$sambaflow" run "$pef" --hyperparameter lr=1 --hyperparameter lr=2
 refuses "iterations no number" 64 "expected a whole number from 1" "$sambaflow" run "$pef" --num-iterations many
 refuses "iterations zero" 64 "expected a whole number from 1" "$sambaflow" run "$pef" --num-iterations 0
 refuses "types and ids" 64 "contradict" "$sambaflow" run "$pef" --section-types FWD --section-ids 0
