@@ -156,11 +156,14 @@ typedef struct summary {
     double low, high, mean;
 } summary;
 
+/* "-nan" says nothing. */
+static double unsigned_nan(double value) { return isnan(value) ? NAN : value; }
+
 static summary sum_up(const samba_tensor *tensor)
 {
     samba_dtype dtype = samba_tensor_dtype(tensor);
     int64_t count = samba_tensor_numel(tensor);
-    summary s = {INFINITY, -INFINITY, 0};
+    summary s = {NAN, NAN, count > 0 ? 0 : NAN}; /* fmin and fmax pass over NaN where there is a number */
     const char *data = samba_tensor_data(tensor);
     for (int64_t i = 0; i < count; i++) {
         double value = samba_load_double(dtype, data + samba_dtype_size(dtype) * (size_t)i);
@@ -168,7 +171,7 @@ static summary sum_up(const samba_tensor *tensor)
         s.high = fmax(s.high, value);
         s.mean += value / (double)count;
     }
-    return s;
+    return (summary){unsigned_nan(s.low), unsigned_nan(s.high), unsigned_nan(s.mean)};
 }
 
 static samba_status report_json(runner *r)

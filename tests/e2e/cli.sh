@@ -82,6 +82,8 @@ does "run a PEF" "loss" "$sambaflow" run "$pef" --num-iterations 3
 does "write an output" "logits" "$sambaflow" run "$pef" --output logits=logits.npy --section-types fwd --eval
 does "write an input-like file" "loss" "$sambaflow" run "$pef" --output loss=loss.npy --save weights.safetensors
 does "load weights" "loss" "$sambaflow" run "$pef" --load weights.safetensors
+{ printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (100, 784), }"; head -c 313600 /dev/zero | tr '\0' '\377'; } >nan.npy
+does "outputs of nothing but NaN" "logits  float32  (100, 10)  nan   nan  nan" "$sambaflow" run "$pef" --input image=nan.npy --section-types FWD
 does "hyperparameters" "loss" "$sambaflow" run "$pef" --hyperparameter lr=0.5
 does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-iterations 5
 does "report" "page.html" "$sambaflow" report "$pef" -o page.html
