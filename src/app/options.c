@@ -163,7 +163,7 @@ static void settle(parse *p, struct argp_state *state)
         const char *command = command_names[__builtin_ctz(a->command)];
         argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].argp.name, command, takers);
     }
-    for (int key = KEY_OPTIMIZER; key <= KEY_AMSGRAD && a->inference && a->command == SAMBA_APP_COMPILE; key++)
+    for (int key = KEY_OPTIMIZER; key <= KEY_EPOCHS && a->inference; key++)
         if (p->given[row_of(key)])
             argp_error(state, "--%s is training's: leave it or --inference out", rows[row_of(key)].argp.name);
     const char *wrong = a->app->check ? a->app->check(a->app->settings) : NULL;
@@ -197,6 +197,8 @@ static void settle(parse *p, struct argp_state *state)
     a->total_given = p->given[row_of(KEY_TOTAL_STEPS)], a->min_lr_given = p->given[row_of(KEY_MIN_LR)];
     if (a->min_lr_given && a->schedule.kind == SAMBA_LR_CONSTANT)
         argp_error(state, "--min-lr is the end of a schedule: give --lr-schedule linear or cosine too");
+    if (a->total_given && a->schedule.kind == SAMBA_LR_CONSTANT)
+        argp_error(state, "--total-steps are those of a schedule: give --lr-schedule linear or cosine too");
     for (int key = KEY_CHECKPOINT_EVERY; key <= KEY_RESUME; key++)
         if (p->given[row_of(key)] && !a->checkpoint_dir)
             argp_error(state, "--%s is of checkpoints: give --checkpoint-dir FOLDER too", rows[row_of(key)].argp.name);

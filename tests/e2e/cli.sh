@@ -263,6 +263,10 @@ refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" com
 refuses "app: momentum for AdamW" 64 "SGD's" "$logreg" compile --optimizer adamw --momentum 0.9
 refuses "app: longer warm-up than schedule" 64 "--warmup-steps 9 are more than --total-steps 5" "$logreg" run -p "$pef" --warmup-steps 9 --total-steps 5
 refuses "app: end of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --min-lr 0.1
+refuses "app: length of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --total-steps 5
+for option in --lr=0.1 --num-epochs=2 --warmup-steps=3 --momentum=0.5; do
+    refuses "app: $option of inference" 64 "${option%=*} is training's: leave it or --inference out" "$logreg" run -p "$pef" --inference "$option"
+done
 refuses "app: unknown schedule" 64 "expected constant or linear or cosine" "$logreg" run -p "$pef" --lr-schedule sawtooth
 refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" compile --inference --lr 0.1
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
