@@ -45,6 +45,13 @@ static bool parse_name(const char *name, const char *ending, int64_t *step)
     return errno == 0 && strcmp(end, ending) == 0;
 }
 
+/* Whatever else has the name of a checkpoint is none, and stays as it is. */
+static bool is_folder(int directory, const char *name)
+{
+    struct stat facts;
+    return fstatat(directory, name, &facts, 0) == 0 && S_ISDIR(facts.st_mode);
+}
+
 static int falling(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
@@ -63,7 +70,7 @@ samba_status samba_checkpoint_steps(samba_arena *arena, const char *folder, cons
     samba_status status = SAMBA_OK;
     const struct dirent *entry;
     while (status == SAMBA_OK && (errno = 0, entry = readdir(directory))) {
-        if (!parse_name(entry->d_name, ending, &step))
+        if (!parse_name(entry->d_name, ending, &step) || (strcmp(ending, SAMBA_CHECKPOINT_WHOLE) == 0 && !is_folder(dirfd(directory), entry->d_name)))
             continue;
         status = samba_grow(context, (void **)&found, sizeof *found, &room, *count + 1);
         if (status == SAMBA_OK)

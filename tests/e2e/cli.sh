@@ -361,6 +361,10 @@ same "checkpoints: the same weights" whole.safetensors gone.safetensors
 does "checkpoints: nothing left to do" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir early --resume
 does "checkpoints: none yet" "no checkpoint in fresh: the training starts" "$logreg" "${few[@]}" --num-iterations 1 --checkpoint-dir fresh --resume
 refuses "checkpoints: another seed" 1 "is of a training with --seed 3: leave --seed 4 out" "$logreg" run -p "$pef" --data "$data" --seed 4 --checkpoint-dir points --resume
+cp -r early stray
+echo text >stray/checkpoint-300
+does "checkpoints: a file with the name of one" "resumed from stray/checkpoint-9" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir stray --resume --keep 1
+same "checkpoints: that file" stray/checkpoint-300 <(echo text)
 schedule=(--lr-schedule cosine --warmup-steps 6 --total-steps 20 --min-lr 0.001)
 does "checkpoints: a schedule" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 9 --save scheduled.safetensors
 does "checkpoints: a schedule, stopped" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 4 --checkpoint-dir scheduled
