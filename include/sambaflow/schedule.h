@@ -7,7 +7,7 @@
  *     if (step < 100)
  *         lr = samba_linear_lr(3e-4, step, 0.01, 1, 100);                               warm-up
  *     run.hyperparameters = &(samba_hyperparameter){"lr", lr};
-    run.hyperparameter_count = 1;
+ *     run.hyperparameter_count = 1;
  *
  * Values are those of PyTorch's scheduler of the name after `step` calls of its step(), to rounding. The result is NaN where PyTorch refuses an
  * argument, and for a negative step. */
