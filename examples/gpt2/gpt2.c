@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     samba_app app = {
         .struct_size = sizeof app,
         .name = "gpt2",
-        .description = "GPT-2 on the bytes of a text.",
+        .description = "GPT-2 on the bytes of a text. One more command, generate, makes tokens with a cache of keys and values: see gpt2 generate --help.",
         .model = gpt2_train,
         .settings = &s,
         .option_count = sizeof options / sizeof *options,

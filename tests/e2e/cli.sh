@@ -147,6 +147,7 @@ refuses "vit: heads do not divide the width" 64 "--num-heads must divide --hidde
 small=(--n-layer 1 --n-head 2 --n-embd 16 --block-size 16)
 does "gpt2: compile" "out/gpt2/gpt2.pef" "$gpt2" compile "${small[@]}" -b 8
 words=out/gpt2/gpt2.pef
+does "gpt2: help names generate" "gpt2 generate --help" "$gpt2" --help
 does "gpt2: train on the text" "perplexity" "$gpt2" run -p "$words" --data "$data" --num-iterations 5
 does "gpt2: train on a file to JSON" '"test_perplexity"' "$gpt2" run -p "$words" --data "$data/text.txt" --num-iterations 5 --json --save gpt2.safetensors
 does "gpt2: hyperparameters of AdamW" "test loss" "$gpt2" run -p "$words" --data "$data" --num-iterations 2 --lr 0.01 --beta1 0.8 --beta2 0.9 --eps 1e-6 --max-grad-norm 2
