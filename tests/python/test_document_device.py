@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from models import trained
@@ -102,9 +103,25 @@ def test_in_place(weight):
 def test_without_a_gradient(weight):
     with pytest.raises(LookupError, match="image.grad"):
         samba.session.get_samba_tensor_by_name("image").sn_grad
-    for use in (lambda x: x.sn_data, lambda x: x.sn_grad, lambda x: x.rdu(), lambda x: x.cpu()):
+    for use in (lambda x: x.sn_data, lambda x: x.sn_grad, lambda x: x.rdu()):
         with pytest.raises(LookupError, match="no name on the device"):
             use(samba.zeros(2))
+    with pytest.raises(LookupError, match="no name on the device"):
+        samba.SambaTensor(shape=(2,)).cpu()
+
+
+def test_results_stay(tmp_path):
+    """Results of runs keep their values, computed tensors have theirs; the traced output is the device's."""
+    model, inputs, outputs = trained(tmp_path)
+    losses = [samba.session.run(inputs, outputs)[0] for _ in range(3)]
+    values = [loss.tolist() for loss in losses]
+    assert values[0] != values[2] and [loss.cpu().tolist() for loss in losses] == values == [loss.cpu_().tolist() for loss in losses]
+    logits = losses[1] * 2
+    assert np.array_equal(logits.detach().cpu().numpy(), 2 * losses[1].numpy()) and (logits + 1).softmax(-1).cpu().shape == logits.shape
+    assert outputs[0].cpu() is outputs[0] and outputs[0].tolist() == values[2]
+    samba.session.run(inputs, outputs)
+    assert outputs[0].cpu().tolist() not in values
+    assert copy.deepcopy(losses[0]).cpu().tolist() == values[0]
 
 
 def test_tensors_belong_to_the_session_that_traced_them(tmp_path):
@@ -139,3 +156,16 @@ def test_tensors_belong_to_the_session_that_traced_them(tmp_path):
     assert torch.equal(model.weight.sn_data, torch.zeros(2, 3))
     copied = copy.deepcopy(model)
     assert torch.equal(pickle.loads(pickle.dumps(copied)).weight.torch(), torch.zeros(2, 3))
+
+
+def test_moving_while_tracing(tmp_path):
+    """In a model that is traced beside a loaded PEF it is where it is, too."""
+
+    class Moves(torch.nn.Linear):
+        def forward(self, x):
+            return torch.nn.functional.linear((x.cpu() * 2).cpu(), self.weight.cpu(), self.bias)
+
+    trained(tmp_path)
+    model, inputs = samba.from_torch_model_(Moves(3, 2)), (samba.randn(4, 3, name="moved"),)
+    outputs = samba.utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path))
+    torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), model(inputs[0]).detach().torch())

@@ -114,7 +114,9 @@ class Ports:
                     held = _empty_like(port.like)
                     pointers[i] = port.c
                     addresses.append(held.data_ptr())
-                    results.append(from_output(held, port.shape, port.dtype, name))
+                    made = from_output(held, port.shape, port.dtype, name)
+                    made._is_result = True
+                    results.append(made)
                 else:  # which the library refuses, by its name
                     held = _empty_like(to_torch(x))
                     tensor = host_tensor(held, name)

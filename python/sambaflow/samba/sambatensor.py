@@ -67,6 +67,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _sn_region_name = None
     _mem_type = None
     _session = None  # a weak reference to the session that has traced it; None: samba.session
+    _is_result = False  # of a run: the values are its own, whatever later runs leave on the device
     _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
     batch_dim = None
     materializer = None
@@ -307,7 +308,10 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def cpu(self, inplace=False):
         """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no PEF is loaded, and
-        for a model's buffer that the device does not have, all is on the host already. Returns the tensor."""
+        for what has values that the device does not have - a result of a run, what was computed on the host, a model's buffer that is a constant of
+        the PEF - all is on the host already. Returns the tensor."""
+        if _state.tracer is not None or (self._held is not None and (self._is_result or not self._sn_name)):
+            return self
         return self._fetched(self._owner(), inplace)
 
     def _fetched(self, session, inplace):
