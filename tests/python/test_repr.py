@@ -70,3 +70,28 @@ def test_sessions_and_optimizers(tmp_path):
     words = f"Session({pef!r}, sections={' '.join(device.sections)}, inputs=x, outputs=output_0, 2 parameters, threads=1, isa=generic)"
     assert repr(device) == words
     assert repr(samba.session) == f"SambaSession({samba.session.loaded()!r})"
+
+
+def test_format(tmp_path):
+    """format() and f-strings show the number of a 0-d tensor, as those of torch's do."""
+    loss, count, flag = samba.from_torch_tensor(torch.tensor(0.5)), samba.from_torch_tensor(torch.tensor(42)), samba.from_torch_tensor(torch.tensor(True))
+    for x, spec in ((loss, ".4f"), (loss, ""), (loss, ">10.2e"), (count, "05d"), (count, ""), (flag, "")):
+        assert format(x, spec) == format(x.torch(), spec)
+    model = samba.from_torch_model_(torch.nn.Linear(3, 2))
+    inputs = (samba.randn(4, 3, name="x"),)
+    outputs = utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path)))
+    (y,) = samba.session.run(inputs, outputs)
+    assert f"{y.sum():.4f}" == f"{y.torch().sum():.4f}" and f"{y}" == repr(y) and f"{samba.SambaTensor(shape=())}".endswith("no data)")
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{y:.4f}"
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            shown.append(f"{x.sum()}")
+            return x if len(shown) == 1 else x * float(f"{x.sum():.3f}")
+
+    shown = []
+    samba.session.compile(Model(), inputs, inference=True, output_folder=str(tmp_path))
+    assert shown == ["SambaTensor(shape=(), dtype=torch.float32, device=cpu, traced)"]
+    with pytest.raises(NotImplementedError, match=r"format\(\) asks for the value of a tensor while the model is traced"):
+        samba.session.compile(Model(), inputs, inference=True, output_folder=str(tmp_path))

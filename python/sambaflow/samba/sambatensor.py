@@ -268,6 +268,14 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def __repr__(self, **_):
         return shown(self)
 
+    def __format__(self, spec):
+        """What format() and f-strings show: of a 0-d tensor with values the number, as of torch's."""
+        if _state.tracer is not None and spec:
+            _refuse_traced(self, "format()")
+        if self.dim() or (self._value is not None and _state.tracer is not None) or (self._held is None and not spec):
+            return object.__format__(self, spec)
+        return format(self.item(), spec)
+
     # ---- device ----
 
     def _on_device(self):

@@ -26,6 +26,7 @@ _ASKING = {
     "__dlpack__()": (_ARRAY, ()),
     "tolist()": (_NUMBER, ()),
     "numpy()": (_ARRAY, ()),
+    "format()": (_NUMBER, ()),
     "bool()": (_BRANCH, (torch.is_nonzero, T.is_nonzero, aten.is_nonzero)),
     "in": (_BRANCH, (T.__contains__,)),
     "equal": (_BRANCH, (torch.equal, T.equal, aten.equal)),
