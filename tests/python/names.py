@@ -150,7 +150,7 @@ def find_member(path, owner, name):
 
 
 # What SambaTensor has from torch.Tensor, which works on it as it is.
-OF_TORCH = """backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_full new_ones new_zeros numel
+OF_TORCH = """__getitem__ __setitem__ backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_full new_ones new_zeros numel
 permute requires_grad_ reshape short size stride to type_as view_as T device dtype grad ndim requires_grad shape"""
 
 

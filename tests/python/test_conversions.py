@@ -119,3 +119,20 @@ def test_data_of_another_dtype():
 def test_shared_memory():
     x = samba.ones(3)
     assert not x.is_shared() and x.share_memory_() is x and x.is_shared() and x.torch().is_shared()
+
+
+def test_tensors_as_numbers():
+    """torch.tensor takes 0-d tensors in lists, as it takes its own; indices of floats still count as integers."""
+    x = samba.from_torch_tensor(torch.arange(1.0, 10.0).reshape(3, 3))
+    for numbers in ([x.sum(), x.mean()], [x.int().sum(), 2], [(x > 5).any(), True], [x.sum().requires_grad_(), 1.5], [[x.sum()], [x.min()]]):
+        expected = torch.tensor(torch.utils._pytree.tree_map(lambda number: number.item() if isinstance(number, torch.Tensor) else number, numbers))
+        assert torch.equal(torch.tensor(numbers), expected)
+    assert torch.FloatTensor([x.sum(), 1]).tolist() == [45, 1] and [1, 2, 3][x.int().min()] == 2 and (float(x.sum()), int(x.sum())) == (45, 45)
+    assert [row.tolist() for row in x] == x.tolist() and len(x) == 3 and x[torch.Tensor([0, 2])].tolist() == x.torch()[[0, 2]].tolist()
+    for ask in (len, iter):
+        with pytest.raises(TypeError, match="0-d tensor"):
+            ask(x.sum())
+    with pytest.raises(ValueError, match="one element"):
+        float(x)
+    with pytest.raises(TypeError, match="integer"):
+        [1][x.mean()]

@@ -13,7 +13,7 @@ import sambaflow.samba.utils as utils
 
 OWNERS = {"samba-tensor.txt": (samba.SambaTensor, samba), "samba-session.txt": (samba.SambaSession, samba), "samba-utils.txt": (utils,)}
 NOTHING = ("[]", "{}", "()", "None")
-BY_CALL = "backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_ones new_zeros numel permute " \
+BY_CALL = "__getitem__ __setitem__ backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_ones new_zeros numel permute " \
     "requires_grad_ reshape short size stride to view_as"  # fmt: skip
 
 

@@ -27,6 +27,7 @@ _UNNAMED = ""
 _make = torch.Tensor._make_wrapper_subclass
 _default_dtype = torch.get_default_dtype
 _FAST_ACCESS = set()  # names
+_INDEXING = frozenset((torch.Tensor.__getitem__, torch.Tensor.__setitem__))  # not methods here: those would make a 0-d tensor a sequence to C
 MEM_TYPES = ("DDR", "HBM", "HOST")
 
 
@@ -77,6 +78,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func in _INDEXING:
+            args = (args[0], _as_index(args[1]), *args[2:])
         if _state.tracer is not None:
             return _state.tracer.function(func, args, kwargs)
         result = _state.eager(func, args, kwargs)
@@ -177,12 +180,6 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     # ---- where torch's own methods differ ----
 
-    def __getitem__(self, x):
-        return super().__getitem__(_as_index(x))
-
-    def __setitem__(self, x, update):
-        super().__setitem__(_as_index(x), update)
-
     def type(self, dtype=None, non_blocking=False, **kwargs):
         """The type's name, or the tensor as another dtype. A cast blocks: `non_blocking` and `async`, its older name, are errors."""
         if non_blocking or kwargs:
@@ -264,6 +261,22 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if _state.tracer is not None:
             _refuse_traced(self, "bool()")
         return bool(self.torch_tensor())
+
+    # torch.tensor([a, b]) asks these where torch cannot ask us for the element
+    def __float__(self):
+        return float(self._number("float()"))
+
+    def __int__(self):
+        return int(self._number("int()"))
+
+    def __index__(self):
+        return self._number("an index of Python").__index__()
+
+    def _number(self, what):
+        """The values as torch's tensor, to convert."""
+        if _state.tracer is not None:
+            _refuse_traced(self, what)
+        return self.torch_tensor()
 
     def __repr__(self, **_):
         return shown(self)
