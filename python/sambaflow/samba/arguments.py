@@ -3,6 +3,7 @@
 import os
 
 import torch
+from torch.nn.modules import module as _of_modules
 
 from sambaflow import errors
 
@@ -24,6 +25,18 @@ def module(call, model):
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
     return model
+
+
+def check_hooks(call, model):
+    """Refuses hooks of gradients where the device computes the gradients: it cannot call Python, and without them it would train otherwise."""
+    whose = [f"parameter {name!r}" for name, x in model.named_parameters() if x.requires_grad and (x._backward_hooks or getattr(x, "_post_accumulate_grad_hooks", None))]
+    whose += [f"module {path!r} ({type(part).__name__})" for path, part in model.named_modules() if part._backward_hooks or part._backward_pre_hooks]
+    whose += ["every module"] * bool(_of_modules._global_backward_hooks or _of_modules._global_backward_pre_hooks)
+    if whose:
+        rest = f" and {len(whose) - 3} more" if len(whose) > 3 else ""
+        raise errors.UnsupportedError(
+            f"{call}: {', '.join(whose[:3])}{rest} has a hook on gradients, which the device cannot call: remove it by its handle and clip with max_grad_norm, "
+            "scale gradients in forward by x * c + (x * (1 - c)).detach(), or change sn_grad between a run of FWD and BCKWD and one of OPT; inference=True goes without them")
 
 
 def optimizers(call, given):

@@ -16,9 +16,11 @@ import torch
 from sambaflow.samba.arguments import module
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
 
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of register_hook and register_post_accumulate_grad_hook
+
 
 def from_torch_model_(model):
-    """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path. Returns the module."""
+    """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path, with the hooks it has. Returns the module."""
     made = {}
     for path, part in module("from_torch_model_", model).named_modules():
         for kind in (part._parameters, part._buffers):
@@ -32,6 +34,9 @@ def from_torch_model_(model):
                     fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is part._parameters else from_torch_tensor(tensor, name)
                     made[id(tensor)] = (fresh, tensor)
                     fresh._keeps_name = kind is part._buffers
+                    for hooks in _HOOKS:  # the same dicts, so that handles still remove them
+                        if getattr(tensor, hooks, None):
+                            setattr(fresh, hooks, getattr(tensor, hooks))
                 kind[key] = made[id(tensor)][0]
     return model
 

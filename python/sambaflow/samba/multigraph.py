@@ -34,7 +34,7 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Context
 from sambaflow.samba import trees
-from sambaflow.samba.arguments import check_mapped, listed, module
+from sambaflow.samba.arguments import check_hooks, check_mapped, listed, module
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.graph import SambaGraph
 from sambaflow.samba.optimizers import hyperparameters, numbers, structs
@@ -73,6 +73,8 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
     context.check(lib.samba_multigraph_new(context.c, made))
     several, known = context.owned(made[0], lib.samba_multigraph_free), {}
     for graph in graphs.values():
+        if not graph.inference:
+            check_hooks(f"compile_multigraph: graph {graph.name!r}", graph.model)
         tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = ffi.new("char[]", encoded(graph.name, "a graph's name"))
@@ -114,6 +116,8 @@ def end_trace(session, device, traced, index, known):
         raise errors.StateError(f"trace_multigraph: graph {traced.name!r} was traced where {device.pef} has {name!r}: trace graphs in the order in which they "
                                 f"were added, {', '.join(device.graph_names)}")  # fmt: skip
     check_mapped(device.pef, text(lib.samba_session_mapping(device.c, index)), traced.mapping)
+    if not info.inference:
+        check_hooks(f"trace_multigraph: graph {name!r}", traced.model)
     tracer, outputs = session._trace(traced.model, traced.inputs, traced.loss_indices, name, name, traced.prefix)
     session._compare(device, tracer, info.text)
     tensors = {}

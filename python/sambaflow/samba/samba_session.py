@@ -27,7 +27,8 @@ from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, resume, trees
-from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_deprecated, check_flag, check_mapped, check_mapping
+from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_deprecated, check_flag, check_hooks, check_mapped
+from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.arguments import listed, module
 from sambaflow.samba.arguments import one_of, output_gradients, settings
 from sambaflow.samba.arguments import optimizers as optimizer_list
@@ -246,6 +247,8 @@ class SambaSession:
         check_flag("compile", "io_host_memory", io_host_memory)
         mapping = mapping or self._settings.get("mapping", "section")
         check_mapping("compile", mapping)
+        if not inference:
+            check_hooks("compile", module("compile", model))
         tracer, _ = self._trace(model, inputs, loss_indices, name)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = [encoded(name or type(model).__name__, "compile: name"), path_of(output_folder, "compile: output_folder"),
@@ -278,6 +281,8 @@ class SambaSession:
                 device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
         else:
             device = self._device
+        if "BCKWD" in device.section_types:
+            check_hooks("trace_graph", model)
         check_mapped(device.pef, device.mapping, mapping if mapping != "section" else self._settings.get("mapping", mapping))
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
