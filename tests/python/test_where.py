@@ -191,6 +191,30 @@ def test_a_loss_is_wrong_where_it_was_computed(tmp_path):
     assert re.search(r" \(in module encoder.layers.0, test_where.py:\d+\)$", str(caught.value))
 
 
+def test_transforms_of_functions(tmp_path):
+    """torch.vmap is refused where it would hide tensors of the model; of constants it is torch's, as is the derivative of a function of its arguments alone."""
+
+    class Model(torch.nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            self.lin, self.function = torch.nn.Linear(3, 3), function
+
+        def forward(self, x):
+            return self.function(self, x)
+
+    x = torch.randn(3, 3)
+    inputs = (samba.from_torch_tensor(x, name="x"),)
+    for function in (lambda m, x: torch.vmap(m.lin)(x), lambda m, x: torch.vmap(torch.nn.Linear(3, 2))(x), lambda m, x: torch.vmap(lambda row: (row * 2).sum())(x),
+                     lambda m, x: torch.vmap(m.lin)(torch.ones(2, 3)), lambda m, x: torch.func.grad(lambda z: m.lin(z).sum())(x)):  # fmt: skip
+        with pytest.raises(NotImplementedError, match=rf"torch.vmap, and what else .*torch.einsum \(in .*{HERE}"):
+            SambaGraph(samba.from_torch_model_(Model(function)), inputs).output_tensors
+    for function in (lambda m, x: x + torch.vmap(lambda row: row * 2)(torch.ones(3, 3)), lambda m, x: torch.func.grad(lambda z: (z**3).sum())(x)):
+        pef = samba.session.compile(Model(function), inputs, inference=True, output_folder=tmp_path)
+        outputs = utils.trace_graph(Model(function), inputs, pef=pef)
+        torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), function(None, x))
+    torch.testing.assert_close(torch.vmap(lambda row: row * 2)(inputs[0]).torch(), x * 2)  # outside tracing it is as ever
+
+
 def test_parameters_have_no_values_either():
     class Scaled(torch.nn.Module):
         def __init__(self):

@@ -10,6 +10,7 @@ import types
 
 import torch
 import torch._decomp
+import torch._functorch.vmap
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, SambaError, UnsupportedError, raise_status
@@ -110,6 +111,8 @@ class Tracer:
 
     def _leaf(self, x):
         shape = list(x.shape)
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            self.refuse_transform()
         if id(x) in self.names:
             name, tensor, trainable = self.names[id(x)]
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
@@ -252,6 +255,11 @@ class Tracer:
             f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: {instead}{self.where(code=True)}"
         )
 
+    def refuse_transform(self):
+        """A function of torch.func, torch.vmap among them, has wrapped a tensor that the graph wants."""
+        raise UnsupportedError("torch.vmap, and what else torch.func makes of functions, cannot be traced where tensors of the model come in: write the batch dim out, by "
+                               f"broadcasting, torch.bmm or torch.einsum{self.where(code=True)}")  # fmt: skip
+
     # ---- what torch calls ----
 
     def function(self, func, args, kwargs):
@@ -346,7 +354,7 @@ _CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function
 
 def _is_written_in_python(func):
     """Whether it begins by asking for __torch_function__, as those of torch.nn.functional do: then its body can be traced like a model's."""
-    return isinstance(func, types.FunctionType) and any(name in _CHECKS for name in func.__code__.co_names)
+    return isinstance(func, types.FunctionType) and any(name in _CHECKS and name in func.__globals__ for name in func.__code__.co_names)
 
 
 @contextlib.contextmanager
@@ -390,6 +398,14 @@ class _Factories(torch.overrides.TorchFunctionMode):
 
 
 _apply_torch = torch.autograd.Function.apply.__func__
+_add_batch_dim = torch._functorch.vmap._add_batch_dim
+
+
+def _batched(x, *where):
+    """What torch.vmap does to each argument: it would hide a traced one."""
+    if _state.tracer.is_symbolic((x,), {}):
+        _state.tracer.refuse_transform()
+    return _add_batch_dim(x, *where)
 
 
 class _Context:
@@ -463,6 +479,7 @@ def at_work(tracer):
     torch.nn.modules.batchnorm.float = _float
     validate, torch.distributions.Distribution._validate_args = torch.distributions.Distribution._validate_args, False  # it looks at values
     apply, torch.autograd.Function.apply = torch.autograd.Function.__dict__["apply"], classmethod(_apply_function)
+    torch._functorch.vmap._add_batch_dim = _batched
     try:
         with torch.enable_grad(), _Factories():
             yield tracer
@@ -471,6 +488,7 @@ def at_work(tracer):
         _state.tracer = None
         torch.compiler._is_compiling_flag = compiling
         torch.autograd.Function.apply = apply
+        torch._functorch.vmap._add_batch_dim = _add_batch_dim
         del torch.nn.modules.batchnorm.float
         torch.distributions.Distribution._validate_args = validate
         before.remove()
