@@ -83,3 +83,117 @@ def test_frozen_parameters_do_not_matter(tmp_path):
     model.first.weight.register_hook(lambda grad: grad * 0)
     model.first.weight.requires_grad_(False)
     samba.session.compile(model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=tmp_path)
+
+
+class Asks(nn.Module):
+    """A model of a function (the model, x) -> result, with a trained layer a, a frozen one b."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.a, self.b, self.function = nn.Linear(3, 3), nn.Linear(3, 3).requires_grad_(False), function
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+def compiled(function, folder, x=None, **options):
+    model = samba.from_torch_model_(Asks(function))
+    x = samba.randn(3, 3, name="x") if x is None else x
+    return samba.session.compile(model, (x,), output_folder=folder, **{"inference": True, **options})
+
+
+def written(m, x):
+    made = torch.zeros(3, 3)
+    made[0] = m.a(x)[0]
+    return made
+
+
+def through_a_view(m, x):
+    copied = x.clone()
+    copied.view(-1).mul_(m.a.weight.sum())
+    return copied
+
+
+def without(m, x):
+    with torch.no_grad():
+        return m.a(x)
+
+
+ASKED = [
+    lambda m, x: x, lambda m, x: x * 2, lambda m, x: m.a(x), lambda m, x: m.b(x), lambda m, x: m.a(x).detach() * 2, lambda m, x: m.a(x).data * 2, without, written,
+    through_a_view, lambda m, x: m.a.weight, lambda m, x: m.b.weight, lambda m, x: m.a.weight[0], lambda m, x: m.a(x).argmax(-1), lambda m, x: (m.a(x) > 0).float(),
+    lambda m, x: m.a(x).floor(), lambda m, x: torch.where(x > 0, x, m.a(x)), lambda m, x: torch.zeros_like(m.a(x)), lambda m, x: m.b(x.detach().requires_grad_()),
+    lambda m, x: torch.utils.checkpoint.checkpoint(m.a, x, use_reentrant=False), lambda m, x: m.a(x).max(-1)[1],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("of_input", [False, True])
+def test_requires_grad(tmp_path, of_input):
+    """A traced tensor answers as torch's: whether what it is computed from requires a gradient."""
+    for number, function in enumerate(ASKED):
+
+        def ask(m, x):
+            answers.append(function(m, x).requires_grad)
+            return x * 1
+
+        answers = []
+        Asks(ask)(torch.randn(3, 3).requires_grad_(of_input))
+        compiled(ask, tmp_path, samba.randn(3, 3, name="x").requires_grad_(of_input))
+        assert answers[0] == answers[1], number
+
+
+def test_the_branch_that_torch_takes(tmp_path):
+    def forward(m, x):
+        hidden = m.a(x)
+        return (m.b(hidden * 2 if hidden.requires_grad else hidden) ** 2).mean()
+
+    theirs, x = Asks(forward), torch.randn(3, 3)
+    model = Asks(forward)
+    model.load_state_dict(theirs.state_dict())
+    inputs, optim = (samba.from_torch_tensor(x, name="x"),), samba.optim.SGD(samba.from_torch_model_(model).parameters(), lr=0.1)
+    pef = samba.session.compile(model, inputs, optim, loss_indices=[0], output_folder=tmp_path)
+    outputs, reference = utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]), torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = theirs(x)
+        torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), loss.detach())
+        reference.zero_grad()
+        loss.backward()
+        reference.step()
+
+
+@pytest.mark.parametrize("function, said", [
+    (lambda m, x: m.a(x).register_hook(print), "register_hook while the model is traced: .* scaled by c"),
+    (lambda m, x: m.a.weight.register_hook(print), "register_hook while the model is traced"),
+    (lambda m, x: m.a(x).retain_grad(), "retain_grad while the model is traced: the device keeps the gradients of parameters and outputs"),
+    (lambda m, x: m.a.weight.requires_grad_(False), "cannot be frozen, or trained, from inside forward"),
+    (lambda m, x: m.a(x).requires_grad_(False), r"take x.detach\(\)"),
+])  # fmt: skip
+def test_refused_while_traced(tmp_path, function, said):
+    with pytest.raises(UnsupportedError, match=f"{said}.*test_hooks.py"):
+        compiled(function, tmp_path)
+
+
+def test_flags_that_are_so_already(tmp_path):
+    def forward(m, x):
+        m.a.weight.retain_grad()
+        return m.b(x.requires_grad_()) * m.a.weight.requires_grad_() * m.b.weight.requires_grad_(False)
+
+    compiled(forward, tmp_path)
+    with pytest.raises(TypeError, match="floating point can require gradients, given torch.int64"):
+        compiled(lambda m, x: x.long().requires_grad_(), tmp_path)
+
+
+def test_scaled_gradients(tmp_path):
+    """What the refusals recommend: the value of x, and c times its gradient."""
+    x = torch.randn(3, 3)
+    gradients = []
+    for c in (1.0, 0.25):
+        model = samba.from_torch_model_(Asks(lambda m, x: ((m.a(x) * c + (m.a(x) * (1 - c)).detach()) ** 2).mean()))
+        model.a.weight.torch().fill_(0.5)
+        inputs, optim = (samba.from_torch_tensor(x, name="x"),), samba.optim.SGD(model.parameters(), lr=0.1)
+        model.a.bias.torch().zero_()
+        pef = samba.session.compile(model, inputs, optim, loss_indices=[0], output_folder=tmp_path)
+        samba.session.run(inputs, utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]), section_types=["FWD", "BCKWD"])
+        gradients.append(model.a.weight.sn_grad)
+    torch.testing.assert_close(gradients[0] * 0.25, gradients[1])
+    assert torch.count_nonzero(gradients[0])

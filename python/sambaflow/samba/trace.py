@@ -60,6 +60,7 @@ class Tracer:
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
         self.dropouts = 0  # traced so far: those outside modules are numbered
+        self.requiring = {}  # node -> whether it requires a gradient, as far as that was asked
         self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two
 
     # ---- leaves ----
@@ -79,6 +80,8 @@ class Tracer:
         self.context.check(lib.samba_graph_add_input(self.graph, example.c))
         traced = self.wrap(lib.samba_input(self.graph, encoded(place)))
         traced.sn_name = tensor.sn_name
+        if tensor.requires_grad:
+            self.requiring[traced._value.index] = True
         if tensor.sn_region_name != tensor.sn_name:
             traced.sn_region_name = tensor.sn_region_name
             self.kept_regions[id(traced)] = traced._value
@@ -479,6 +482,7 @@ def at_work(tracer):
     torch.nn.modules.batchnorm.float = _float
     validate, torch.distributions.Distribution._validate_args = torch.distributions.Distribution._validate_args, False  # it looks at values
     apply, torch.autograd.Function.apply = torch.autograd.Function.__dict__["apply"], classmethod(_apply_function)
+    hook, torch.utils.hooks.BackwardHook._apply_on_tensors = torch.utils.hooks.BackwardHook._apply_on_tensors, lambda _, __, tensors: (tensors, None)  # see check_hooks
     torch._functorch.vmap._add_batch_dim = _batched
     try:
         with torch.enable_grad(), _Factories():
@@ -488,7 +492,7 @@ def at_work(tracer):
         _state.tracer = None
         torch.compiler._is_compiling_flag = compiling
         torch.autograd.Function.apply = apply
-        torch._functorch.vmap._add_batch_dim = _add_batch_dim
+        torch._functorch.vmap._add_batch_dim, torch.utils.hooks.BackwardHook._apply_on_tensors = _add_batch_dim, hook
         del torch.nn.modules.batchnorm.float
         torch.distributions.Distribution._validate_args = validate
         before.remove()

@@ -10,6 +10,7 @@ from sambaflow.samba.rules import (  # noqa: F401  rules register themselves
     activation,
     convolution,
     elementwise,
+    gradients,
     indexing,
     losses,
     nn,

@@ -177,7 +177,7 @@ def to_copy(t, input, *, dtype=None, **_):
     return cast(t, input, dtype)
 
 
-@rule(T.contiguous, T.clone, torch.clone, aten.clone, aten.alias, aten.lift_fresh, T.cpu, T.requires_grad_)
+@rule(T.contiguous, T.clone, torch.clone, aten.clone, aten.alias, aten.lift_fresh, T.cpu)
 def same(t, input, *_, **__):
     return t.wrap(t.value(input))
 
