@@ -197,3 +197,27 @@ def test_scaled_gradients(tmp_path):
         gradients.append(model.a.weight.sn_grad)
     torch.testing.assert_close(gradients[0] * 0.25, gradients[1])
     assert torch.count_nonzero(gradients[0])
+
+
+@pytest.mark.parametrize("function", [
+    lambda m, x: ((torch.autograd.grad(m.a(x).sum(), x)[0].norm(dim=1) - 1) ** 2).mean(),
+    lambda m, x: m.a(x).sum().backward(),
+    lambda m, x: torch.autograd.functional.jacobian(lambda z: z * z, x),
+], ids=["gradient penalty", "backward", "jacobian"])  # fmt: skip
+def test_gradients_in_forward(tmp_path, function):
+    with pytest.raises(UnsupportedError, match=r"second derivatives are not there yet: return the loss alone, .* \(in .*test_hooks.py"):
+        compiled(function, tmp_path)
+
+
+def test_gradient_penalty_outside_tracing():
+    """What that refusal recommends."""
+
+    def penalty(m, x):
+        return ((torch.autograd.grad(torch.tanh(m.a(x)).sum(), x, create_graph=True)[0].norm(dim=1) - 1) ** 2).mean()
+
+    theirs, x = Asks(None), torch.randn(5, 3)
+    model = Asks(None)
+    model.load_state_dict(theirs.state_dict())
+    penalty(theirs, x.clone().requires_grad_()).backward()
+    penalty(samba.from_torch_model_(model), samba.from_torch_tensor(x).requires_grad_()).backward()
+    torch.testing.assert_close(samba.to_torch(model.a.weight.grad), theirs.a.weight.grad)

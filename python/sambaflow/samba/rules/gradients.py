@@ -106,3 +106,9 @@ def retain_grad(input):
     if _is_traced(input):
         return "retain_grad while the model is traced: the device keeps the gradients of parameters and outputs, as their sn_grad; of other tensors there are some outside tracing"
     return None  # a parameter keeps its own
+
+
+@_refuse(T.backward, torch.autograd.backward, torch.autograd.grad)
+def gradient(*_):
+    return ("backward and torch.autograd.grad while the model is traced: the gradients are computed when the forward pass is known, so a loss cannot contain one, "
+            "and second derivatives are not there yet: return the loss alone, and train by gradient penalties outside tracing, where torch.autograd.grad works")  # fmt: skip
