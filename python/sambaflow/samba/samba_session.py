@@ -247,9 +247,9 @@ class SambaSession:
         check_flag("compile", "io_host_memory", io_host_memory)
         mapping = mapping or self._settings.get("mapping", "section")
         check_mapping("compile", mapping)
-        if not inference:
-            check_hooks("compile", module("compile", model))
         tracer, _ = self._trace(model, inputs, loss_indices, name)
+        if not inference:
+            check_hooks("compile", model)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = [encoded(name or type(model).__name__, "compile: name"), path_of(output_folder, "compile: output_folder"),
                 encoded(pef_name or name or type(model).__name__, "compile: pef_name")]  # fmt: skip
