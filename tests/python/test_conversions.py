@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converted models in another dtype: Module.double() and the like keep parameters who they are, names, ties and what trains."""
+"""Converted models in another dtype: Module.double() and the like keep parameters who they are, names, ties and what trains. Tensors as numbers, and
+beside what is none."""
 import copy
+import operator
 import warnings
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow.errors import HostFallbackWarning
+from sambaflow.samba.graph import SambaGraph
 
 
 class Tied(torch.nn.Module):
@@ -136,3 +139,60 @@ def test_tensors_as_numbers():
         float(x)
     with pytest.raises(TypeError, match="integer"):
         [1][x.mean()]
+
+
+OPERATORS = {
+    "half @": (lambda x: x.half() @ x, "matmul: inputs 0 and 1 must have one dtype, given float16 and float32"),
+    "plain @ half": (lambda x: torch.ones(3, 3) @ x.half(), "matmul: inputs 0 and 1 must have one dtype, given float32 and float16"),
+    "1 - bool": (lambda x: 1 - (x > 0), "sub: bool values cannot be subtracted, given int64 and bool"),
+    "bool - 1": (lambda x: (x > 0) - 1, "sub: bool values cannot be subtracted, given bool and int64"),
+    "bool - bool": (lambda x: (x > 0) - (x > 1), "sub: bool values cannot be subtracted, given bool and bool"),
+}
+TRACED = {
+    ">>": (lambda x: x >> 1, "right_shift: input 0 must be of integers, given float32"), "1 &": (lambda x: 1 & x, "bitwise_and: input 0 must be of integers"),
+    "bool @": (lambda x: (x > 0) @ (x > 0), "matmul: expected floats or integers, given bool"), "-=": (lambda x: operator.isub(x > 0, x > 0), "sub: bool values"),
+    "&=": (lambda x: operator.iand(x.clone(), x), "bitwise_and: input 0 must be of integers"),
+    "int += float": (lambda x: operator.iadd(x.long(), 1.5), "a result of torch.float32 cannot be written in place into a tensor of torch.int64"),
+}  # fmt: skip
+
+
+class Of(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.forward = function
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, *TRACED])
+def test_operators_say_what_is_wrong(name):
+    """Not which types of Python Python could not bring together. What torch computes outside tracing has torch's words."""
+    function, said = {**OPERATORS, **TRACED}[name]
+    x = samba.from_torch_tensor(torch.ones(3, 3), name="x")
+    if name in OPERATORS:
+        with pytest.raises(TypeError, match=said):
+            function(x)
+    with pytest.raises(TypeError, match=said):
+        str(SambaGraph(Of(function), (x,)))
+
+
+def test_operators_of_other_types():
+    """They may answer themselves, from either side; in place keeps the tensor; torch's tensor on the left divides as it does."""
+
+    class Other:
+        def __rsub__(self, x):
+            return "rsub"
+
+        def __radd__(self, x):
+            return "radd"
+
+    x, plain = samba.from_torch_tensor(torch.tensor([3.0, 7.0])), torch.tensor([1.0, 5.0])
+    assert x - Other() == "rsub" and x + Other() == "radd"
+    for wrong in ("a", None, [1.0, 2.0]):
+        for call in (operator.add, operator.sub, operator.iadd, lambda x, y: operator.sub(y, x)):
+            with pytest.raises(TypeError, match="unsupported operand type|can only concatenate|must be str"):
+                call(x, wrong)
+    for call in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow):
+        for left, right in ((x, plain), (plain, x), (2, x), (x, 2.5), (x, x)):
+            assert torch.equal(call(left, right).torch(), call(samba.to_torch(left), samba.to_torch(right)))
+        in_place = getattr(operator, f"i{call.__name__}")
+        made = samba.from_torch_tensor(torch.tensor([3.0, 7.0]))
+        assert in_place(made, plain) is made and torch.equal(made.torch(), in_place(torch.tensor([3.0, 7.0]), plain))

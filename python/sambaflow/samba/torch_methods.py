@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods of torch.Tensor that take more as SambaTensor's: by position or by a name what torch has by keyword or by another name. `device` is
-taken and has no effect."""
+taken and has no effect. And Python's operators: torch's take a TypeError, as a DtypeError is one, for an operand they do not know, and Python then speaks of
+operand types; here the function of that operator is asked again and says what is wrong."""
 import torch
 
 
@@ -45,3 +46,44 @@ class TorchMethods:
     def type_as(self, tensor):
         """The tensor cast to the dtype of another; itself where that is its own."""
         return torch.Tensor.type_as(self, tensor)
+
+
+_BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.true_divide, "floordiv": torch.floor_divide, "mod": torch.remainder, "pow": torch.pow,
+    "matmul": torch.matmul, "and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor, "lshift": torch.bitwise_left_shift,
+    "rshift": torch.bitwise_right_shift,
+}  # fmt: skip
+_OPERANDS = (torch.Tensor, int, float)
+
+
+def _operators(name, function):
+    """Python's operator, what it is with the tensor on the right, and the one that writes."""
+    plain, reflected, written = (getattr(torch.Tensor, f"__{kind}{name}__", None) for kind in ("", "r", "i"))
+    writes = getattr(torch.Tensor, {"truediv": "div", "mod": "remainder"}.get(name, function.__name__) + "_", None)
+
+    def operator(self, other):
+        result = plain(self, other)
+        return function(self, other) if result is NotImplemented and isinstance(other, _OPERANDS) else result
+
+    def from_the_right(self, other):
+        if isinstance(other, torch.Tensor):  # as if this were not here: a subclass on the right is asked first
+            result = plain(other, self)
+            return function(other, self) if result is NotImplemented else result
+        result = reflected(self, other)
+        if result is NotImplemented and isinstance(other, _OPERANDS):
+            return torch.rsub(self, other) if name == "sub" else function(torch.as_tensor(other), self)
+        return result
+
+    def in_place(self, other):
+        result = written(self, other)
+        return writes(self, other) if result is NotImplemented and isinstance(other, _OPERANDS) else result
+
+    made = {f"__{name}__": operator, f"__r{name}__": from_the_right, f"__i{name}__": written and writes and in_place}
+    for word, method in made.items():
+        if method:
+            method.__name__ = word
+            setattr(TorchMethods, word, method)
+
+
+for _name, _of_torch in _BINARY.items():
+    _operators(_name, _of_torch)
