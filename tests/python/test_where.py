@@ -191,6 +191,34 @@ def test_a_loss_is_wrong_where_it_was_computed(tmp_path):
     assert re.search(r" \(in module encoder.layers.0, test_where.py:\d+\)$", str(caught.value))
 
 
+def test_missing_operators_have_the_names_that_were_called():
+    """Not those of what torch takes them apart into."""
+    for forward, said in (
+        (lambda x: torch.special.log_ndtr(x), r"the operator torch\.special\.log_ndtr, of which prims\.erfcx\.default is a part, has no counterpart"),
+        (lambda x: torch.diagonal_scatter(x[:4, :4], x[0, :4]), r"the operator torch\.diagonal_scatter, of which prims\.copy_to"),
+        (lambda x: x.lgamma_(), r"the operator torch\.Tensor\.lgamma_, of which"),
+        (lambda x: torch.linalg.qr(x)[0], r"the operator torch\.linalg\.qr has no counterpart"),
+    ):
+        with pytest.raises(NotImplementedError, match=said):
+            trace_deep(forward)
+
+
+def test_results_without_tensors(tmp_path):
+    """They are refused by the model's name, unless what it writes stays on the device."""
+    for result, said in ((None, "None"), (3, "3 of int"), ([], r"\[\] of list"), ({"loss": 0.5}, "{'loss': 0.5} of dict")):
+        with pytest.raises(ValueError, match=f"the forward pass of Deep returned {said}, in which there is no tensor: return what a run is to give"):
+            trace_deep(lambda x: result)
+
+    class Push(torch.nn.Module):
+        def forward(self, cache, row):
+            cache.index_copy_(0, torch.tensor([1]), row)
+
+    inputs = (samba.zeros(3, 2, name="cache", region_name="kv"), samba.ones(1, 2, name="row"))
+    pef = samba.session.compile(Push(), inputs, inference=True, output_folder=tmp_path)
+    assert utils.trace_graph(Push(), inputs, pef=pef) == [] and samba.session.run(inputs) == ()
+    assert inputs[0].sn_data.tolist() == [[0, 0], [1, 1], [0, 0]]
+
+
 def test_transforms_of_functions(tmp_path):
     """torch.vmap is refused where it would hide tensors of the model; of constants it is torch's, as is the derivative of a function of its arguments alone."""
 

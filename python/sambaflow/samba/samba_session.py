@@ -216,6 +216,10 @@ class SambaSession:
             else:
                 results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
         outputs = trees.tensors(results)
+        if not outputs and not tracer.assigned:
+            what = "None" if results is None else f"{results!r:.60} of {type(results).__name__}"
+            raise errors.ArgumentError(f"the forward pass of {type(model).__name__} returned {what}, in which there is no tensor: return what a run is to give, as a "
+                                       "tensor or tensors in tuples, lists, dicts and dataclasses")  # fmt: skip
         losses = set(flat_ids(loss_indices, "loss_indices"))
         for i in losses:
             if i not in range(len(outputs)):

@@ -62,6 +62,7 @@ class Tracer:
         self.dropouts = 0  # traced so far: those outside modules are numbered
         self.requiring = {}  # node -> whether it requires a gradient, as far as that was asked
         self.grad = None  # whether the model's code wants gradients of the torch function at work; None between two
+        self.called = None  # that function
 
     # ---- leaves ----
 
@@ -270,7 +271,7 @@ class Tracer:
         torch.no_grad() is looked at here."""
         outermost = self.grad is None
         if outermost:
-            self.grad = torch.is_grad_enabled()
+            self.grad, self.called = torch.is_grad_enabled(), func
         try:
             with torch.no_grad():
                 rule = RULES.get(func)
@@ -286,7 +287,7 @@ class Tracer:
                     return func(*args, **kwargs)
         finally:
             if outermost:
-                self.grad = None
+                self.grad = self.called = None
 
     def _into(self, out, result):
         write(self, out, self.value(result))
@@ -309,7 +310,11 @@ class Tracer:
             return decomposed(*args, **kwargs)
         result = func.decompose(*args, **kwargs)
         if result is NotImplemented:
-            raise UnsupportedError(f"the operator {func} has no counterpart in a graph: compute it before, on the host, and pass the result as an input{self.where()}")
+            called, part = func, ""
+            if self.called is not None and not isinstance(self.called, torch._ops.OpOverloadPacket):
+                called, short = torch.overrides.resolve_name(self.called) or self.called.__name__, self.called.__name__
+                part = f", of which {func} is a part," if not str(func).startswith(f"aten.{short}.") else ""
+            raise UnsupportedError(f"the operator {called}{part} has no counterpart in a graph: compute it before, on the host, and pass the result as an input{self.where()}")
         return result
 
     def _in_place(self, func, args, kwargs):
