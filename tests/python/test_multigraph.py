@@ -39,6 +39,12 @@ class Answer(torch.nn.Module):
         return self.net(question)
 
 
+class Both(Answer):
+    def forward(self, question):
+        logits = self.net(question)
+        return logits, logits.square().mean()
+
+
 def inputs():
     torch.manual_seed(5)
     x, label = torch.randn(8, 6), torch.randint(3, (8,))
@@ -104,6 +110,37 @@ class Push(torch.nn.Module):
 class Look(torch.nn.Module):
     def forward(self, seen):
         return seen * 2
+
+
+@pytest.mark.parametrize("traced_first", [True, False])
+@pytest.mark.parametrize("by_module", [True, False], ids=["modules", "graphs"])
+def test_losses_of_modules(tmp_path, traced_first, by_module):
+    """Which outputs are losses is known of a module, too: two graphs with a loss each train as torch does."""
+    theirs, net = Net(), samba.from_torch_model_(Net())
+    net.load_state_dict(theirs.state_dict())
+    given, question = inputs()
+    optim = samba.optim.SGD(net.parameters(), lr=0.1)
+    graphs = [SambaGraph(Loss(net), given, optim, name="train", loss_indices=[0]), SambaGraph(Both(net), question, optim, name='the "other"', loss_indices=[1])]
+    session, pef = compiled(tmp_path, *graphs)
+    if not traced_first:
+        session.init_multigraph_runtime(pef)
+    losses, others = (utils.trace_multigraph(graph.model if by_module else graph, graph.inputs, optim) for graph in graphs)
+    if traced_first:
+        session.init_multigraph_runtime(pef)
+    reference = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = Loss(theirs)(*(x.torch() for x in given))
+        torch.testing.assert_close(session.run(given, losses, graph_name="train")[0].torch(), loss.detach())
+        train(reference, loss)
+        logits, loss = Both(theirs)(question[0].torch())
+        torch.testing.assert_close(session.run(question, others, graph_name='the "other"')[1].torch(), loss.detach())
+        train(reference, loss)
+
+
+def train(optimizer, loss):
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 
 
 @pytest.mark.parametrize("traced_first", [True, False])

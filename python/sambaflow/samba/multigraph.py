@@ -28,6 +28,7 @@ torch.Size([4, 2])
 >>> bool((before[0].torch() > after[0].torch()).all())
 True
 """
+import re
 from typing import Any, NamedTuple
 
 from sambaflow import errors
@@ -104,6 +105,15 @@ def begin_trace(session, graph, inputs, optimizers, prefix, mapping):
     return Traced(name, model, inputs, optimizer_list("trace_multigraph", optimizers), losses, prefix, mapping, outputs)
 
 
+def _losses(graph_text, count):
+    """Which of the outputs of a graph, given by its text, are losses; of more than `count` the comparison tells.
+
+    >>> _losses('output "train.output_0" %3 @FWD\\nloss "train.output_1" %20 @FWD\\n', 2)
+    [1]
+    """
+    return [int(number) for number in re.findall(r'^loss ".*output_(\d+)" ', graph_text, re.M) if int(number) < count]
+
+
 def end_trace(session, device, traced, index, known):
     """Compares a traced graph with the PEF's; {other name of a device tensor: its name} and {name: tensor} of what it has. `known` numbers
     optimizers."""
@@ -118,7 +128,8 @@ def end_trace(session, device, traced, index, known):
     check_mapped(device.pef, text(lib.samba_session_mapping(device.c, index)), traced.mapping)
     if not info.inference:
         check_hooks(f"trace_multigraph: graph {name!r}", traced.model)
-    tracer, outputs = session._trace(traced.model, traced.inputs, traced.loss_indices, name, name, traced.prefix)
+    losses = traced.loss_indices if traced.name else _losses(text(info.text), len(traced.outputs))  # a module does not say
+    tracer, outputs = session._trace(traced.model, traced.inputs, losses, name, name, traced.prefix)
     session._compare(device, tracer, info.text)
     tensors = {}
     for path, tensor, _ in tracer.names.values():
