@@ -169,3 +169,24 @@ def test_moving_while_tracing(tmp_path):
     model, inputs = samba.from_torch_model_(Moves(3, 2)), (samba.randn(4, 3, name="moved"),)
     outputs = samba.utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path))
     torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), model(inputs[0]).detach().torch())
+
+
+def test_what_the_host_writes(tmp_path):
+    """The device goes on with its weights until to_rdu, or rdu of a parameter, copies the host's."""
+    model, inputs = samba.from_torch_model_(torch.nn.Linear(3, 2)), (samba.randn(4, 3, name="x"),)
+    outputs = samba.utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path))
+    x = inputs[0].torch()
+
+    def y():
+        return samba.session.run(inputs, outputs)[0].torch()
+
+    before = y()
+    model.load_state_dict({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
+    assert torch.equal(y(), before) and model.weight.tolist() == [[1] * 3] * 2
+    samba.session.to_rdu(model)
+    torch.testing.assert_close(y(), x.sum(1, keepdim=True).expand(4, 2))
+    with torch.no_grad():
+        model.bias.fill_(3.0)
+    torch.testing.assert_close(y(), x.sum(1, keepdim=True).expand(4, 2))
+    model.bias.rdu()
+    torch.testing.assert_close(y(), x.sum(1, keepdim=True).expand(4, 2) + 3)
