@@ -24,6 +24,7 @@ import torch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
 from sambaflow.samba import _state, rules  # noqa: F401  rules register themselves
+from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, run_on_held
 from sambaflow.samba.trace import RULES, Tracer, _TORCH_DTYPES, dtype_number
 
@@ -372,10 +373,9 @@ def _names(rule, args, kwargs):
 
 def _record(func, rule, of_numbers, args, kwargs):
     """The program of a call, or what the library says against it."""
-    try:
-        inspect.signature(rule).bind(None, *args, **kwargs)
-    except TypeError:
-        raise _Refused from None  # an argument that the rule does not know: out=, axis=
+    args, kwargs = as_rule(func, rule, args, kwargs)
+    if mismatch(rule, args, kwargs):
+        raise _Refused  # an argument that the rule does not know: out=
     recorder = _Recorder(getattr(func, "__name__", "operator"), of_numbers)
     positional, named = _names(rule, args, kwargs)
     new_args = [recorder.stand_in(x, name) for x, name in zip(args, positional)]

@@ -16,6 +16,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, SambaError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
+from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.regions import Regions
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, to_torch
@@ -328,6 +329,7 @@ class Tracer:
 
     def _apply(self, rule, func, args, kwargs):
         self.mark()
+        args, kwargs = as_rule(func, rule, args, kwargs)
         try:
             return rule(self, *args, **kwargs)
         except SambaError:
@@ -335,8 +337,10 @@ class Tracer:
         except (TypeError, IndexError, ValueError) as error:
             refused = ArgumentIndexError if isinstance(error, IndexError) else ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
             name = getattr(func, "__name__", str(func)).partition(".")[0]
+            if name == "__get__":  # of a property
+                name = func.__self__.__name__
             name = name if name.startswith("__") else name.removeprefix("_")
-            raise refused(f"{name}: {error}{self.where()}") from error
+            raise refused(f"{name}: {isinstance(error, TypeError) and mismatch(rule, args, kwargs) or error}{self.where()}") from error
 
 
 INSTEAD = {}  # what asks for values -> what to do instead

@@ -60,6 +60,8 @@ def method_in_place(method, out_of_place):
         result = out_of_place(t, input, *args, **kwargs)
         return in_place(t, input, result, True)
 
+    traced.__wrapped__ = out_of_place  # has its signature
+
 
 def cast(t, input, dtype):
     """The tensor itself where nothing changes."""

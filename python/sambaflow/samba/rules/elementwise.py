@@ -167,9 +167,15 @@ def type_as(t, input, other):
     return cast(t, input, other.dtype)
 
 
+def _cast_to(dtype, function):
+    @rule(function)
+    def traced(t, input, memory_format=None):
+        return cast(t, input, dtype)
+
+
 for _name, _dtype in {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "int": torch.int32,
                       "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8, "bool": torch.bool}.items():  # fmt: skip
-    rule(getattr(T, _name))(lambda t, input, dtype=_dtype: cast(t, input, dtype))
+    _cast_to(_dtype, getattr(T, _name))
 
 
 @rule(aten._to_copy)

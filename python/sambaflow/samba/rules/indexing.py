@@ -227,6 +227,8 @@ def _writes(method, function):
     def traced(t, input, *args, **kwargs):
         return in_place(t, input, function(t, input, *args, **kwargs), True)
 
+    traced.__wrapped__ = function  # has its signature
+
 
 _writes(T.scatter_, scatter)
 _writes(T.scatter_add_, scatter_add)

@@ -28,8 +28,7 @@ def _shape(t, value):
 
 
 @rule(torch.reshape, T.reshape, T.view, aten.view, aten.reshape, aten._unsafe_view)
-def reshape(t, input, *shape, **named):
-    shape = shape or tuple(named.values())
+def reshape(t, input, *shape):
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         unsupported(t, "view(dtype) reinterprets bytes, which a graph cannot: use to(dtype)")
     return _reshaped(t, input, sizes_of(shape))
@@ -51,8 +50,8 @@ def unflatten(t, input, dim, sizes):
 
 
 @rule(torch.permute, T.permute, aten.permute)
-def permute(t, input, *dims, **named):
-    dims = sizes_of(dims or tuple(named.values()))
+def permute(t, input, *dims):
+    dims = sizes_of(dims)
     if len(dims) != rank(input):
         raise TypeError(f"{len(dims)} dims for a tensor with {rank(input)}: expected each once")
     back = [0] * len(dims)
@@ -82,8 +81,8 @@ def t_(t, input):
 
 
 @rule(T.expand, torch.broadcast_to, T.broadcast_to, aten.expand)
-def expand(t, input, *sizes, implicit=False):
-    sizes = sizes_of(sizes)
+def expand(t, input, *size, implicit=False):
+    sizes = sizes_of(size)
 
     def put(*_):
         unsupported(t, "writing into an expanded tensor, of which several elements are one: clone() it first")
@@ -160,9 +159,9 @@ def narrow(t, input, dim, start, length):
 
 
 @rule(torch.cat, torch.concat, torch.concatenate, aten.cat)
-def cat(t, tensors, dim=0, *, axis=None):
+def cat(t, tensors, dim=0):
     values = [t.value(x) for x in tensors]
-    return t.wrap(lib.samba_concat(len(values), values, dim if axis is None else axis))
+    return t.wrap(lib.samba_concat(len(values), values, dim))
 
 
 def _joined(call, *functions):
@@ -312,8 +311,8 @@ def fill_(t, input, value=0):
 
 
 @rule(T.repeat, aten.repeat)
-def repeat(t, input, *sizes):
-    sizes = sizes_of(sizes)
+def repeat(t, input, *repeats):
+    sizes = sizes_of(repeats)
     if len(sizes) < rank(input):
         raise ValueError(f"{len(sizes)} repeats for a tensor with {rank(input)} dims: expected one for each or more")
     return t.wrap(lib.samba_repeat(t.value(input), len(sizes), sizes))

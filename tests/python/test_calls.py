@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of torch functions as programs write them, traced and outside tracing: arguments under all their names, NumPy's numbers among them, dtypes of
+results, indices of every kind. What comes is compared with torch's: values, shapes and dtypes."""
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+
+X = torch.tensor([[0.3, -1.2, 2.5, 0.7], [1.1, 0.4, -0.6, 1.9], [-2.2, 0.8, 1.3, -0.5]])
+I = torch.tensor([[1, 0, 3], [2, 1, 0]])
+
+
+class Calls(nn.Module):
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+
+    def forward(self, *tensors):
+        return [call(*tensors) * 1 for call in self.calls]  # times one: a result that is its argument is no output
+
+
+def traced(calls, tensors, folder, inference=True):
+    model = Calls(calls)
+    inputs = tuple(samba.from_torch_tensor(x.clone(), name=f"x{i}") for i, x in enumerate(tensors))
+    pef = samba.session.compile(model, inputs, inference=inference, name="calls", output_folder=str(folder))
+    return [samba.to_torch(y) for y in samba.session.run(inputs, utils.trace_graph(model, inputs, pef=pef), section_types=["FWD"])]
+
+
+def as_torch(lines, tensors, folder, eager=True):
+    """Each line of text, an expression of `x`, `i` ..., has the values, the shape and the dtype that torch's has."""
+    names = "xi"[: len(tensors)]
+    lines = [line.strip() for line in lines.strip().splitlines()]
+    calls = [eval(f"lambda {', '.join(names)}: {line}", globals()) for line in lines]
+    wanted = [call(*(x.clone() for x in tensors)) * 1 for call in calls]
+    got = traced(calls, tensors, folder)
+    at_once = [samba.to_torch(call(*(samba.from_torch_tensor(x.clone()) for x in tensors)) * 1) for call in calls] if eager else got
+    for line, a, b, c in zip(lines, wanted, got, at_once):
+        for y in (b, c):
+            torch.testing.assert_close(y, a, equal_nan=True, msg=lambda said: f"{line}: {said}")
+
+
+def refused(call, tensors, folder):
+    """What tracing says against a call."""
+    with pytest.raises(Exception) as caught:
+        traced([call], tensors, folder)
+    return str(caught.value)
+
+
+def test_names_of_arguments(tmp_path):
+    reductions = "sum mean prod var std argmax argmin amax amin logsumexp nansum".split()
+    lines = [f"x.{name}({words})" for name in reductions for words in ("axis=1", "axis=1, keepdims=True")] + [f"torch.{name}(x, axis=0)" for name in reductions]
+    as_torch("\n".join(lines), [X], tmp_path)
+    as_torch(
+        """torch.max(x, axis=1, keepdims=True)[0]
+        x.min(axis=1)[1]
+        torch.cumsum(x, axis=0)
+        x.cumprod(axis=0)
+        torch.softmax(x, axis=1)
+        x.log_softmax(axis=1)
+        torch.stack([x, x], axis=1)
+        torch.cat([x, x], axis=1)
+        x[None].squeeze(axis=0)
+        x.unsqueeze(axis=1)
+        x.sort(axis=0)[0]
+        x.argsort(axis=0)
+        x.topk(2, axis=0)[1]
+        (x > 0).any(axis=1)
+        (x > 0).all(axis=1, keepdims=True)
+        x.chunk(2, axis=1)[1]
+        x.unbind(axis=1)[1]
+        x.index_select(axis=1, index=i[0])
+        x.gather(axis=1, index=i)
+        x.repeat_interleave(2, axis=1)
+        x.count_nonzero(axis=1)
+        x.median(axis=1)[0]
+        x.select(axis=1, index=0)
+        x.narrow(axis=1, start=1, length=2)
+        torch.flip(x, dims=[0])
+        x.flip(dims=(0, 1))
+        x.pow(exponent=2)
+        torch.pow(2, exponent=x)
+        x[:, :1].expand(size=(3, 5))
+        torch.broadcast_to(x, size=(2, 3, 4))
+        x.repeat(repeats=(2, 1))
+        torch.tile(x, dims=(2,))
+        torch.mm(x[:, :3], mat2=x)
+        torch.bmm(x[None, :, :3], mat2=x[None])
+        torch.mv(x, vec=x[0])
+        torch.dot(x[0], tensor=x[1])
+        torch.outer(x[0], vec2=x[1])
+        torch.swapaxes(x, axis0=0, axis1=1)
+        x.double().float(memory_format=torch.contiguous_format)
+        x.view(size=(4, 3))
+        torch.reshape(x, shape=(2, 6))
+        torch.permute(input=x, dims=(1, 0))
+        torch.add(x1=x, x2=x)
+        torch.dropout(x, p=0.0, train=True)
+        x.clone().pow_(exponent=2)
+        x.clone().cumsum_(axis=0)
+        x.clone().index_fill_(axis=1, index=i[0], value=2)""",
+        [X, I], tmp_path)  # fmt: skip
+
+
+def test_arguments_that_no_name_fits(tmp_path):
+    said = refused(lambda x: torch.mm(x, x, out_dtype=torch.float32), [X[:, :3]], tmp_path)
+    assert re.match(r"mm: got an unexpected keyword argument 'out_dtype' \(in test_calls.py:\d+\)", said), said
+    assert "axis" in refused(lambda x: F.softmax(x, axis=1), [X], tmp_path)  # written in Python: torch does not take it either
