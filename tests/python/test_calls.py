@@ -111,3 +111,13 @@ def test_arguments_that_no_name_fits(tmp_path):
     said = refused(lambda x: torch.mm(x, x, out_dtype=torch.float32), [X[:, :3]], tmp_path)
     assert re.match(r"mm: got an unexpected keyword argument 'out_dtype' \(in test_calls.py:\d+\)", said), said
     assert "axis" in refused(lambda x: F.softmax(x, axis=1), [X], tmp_path)  # written in Python: torch does not take it either
+
+
+@pytest.mark.filterwarnings("ignore:The use of `x.T`")
+def test_transposed(tmp_path):
+    three = torch.arange(24.0).reshape(2, 3, 4)
+    as_torch("x.T\nx.mT\nx.mH\nx.transpose(0, 2)", [three], tmp_path)
+    as_torch("x.T\nx.t()\nx.mT\nx.H\ntorch.t(x)\nx.clone().T.mul_(2)", [X], tmp_path)
+    as_torch("x.T\nx.t()", [X[0]], tmp_path)
+    assert "t: expected a tensor of 2 dims or fewer, given one of rank 3: use mT" in refused(lambda x: x.t(), [three], tmp_path)
+    assert "mT: expected a tensor of 2 dims or more, given one of rank 1" in refused(lambda x: x.mT, [X[0]], tmp_path)

@@ -75,9 +75,23 @@ def movedim(t, input, source, destination):
                 lambda x: x.movedim(source, destination))  # fmt: skip
 
 
-@rule(torch.t, T.t, T.T.__get__, aten.t, T.mT.__get__)
+@rule(torch.t, T.t, aten.t)
 def t_(t, input):
-    return input if rank(input) < 2 else transpose(t, input, -2, -1)
+    if rank(input) > 2:
+        raise ValueError(f"expected a tensor of 2 dims or fewer, given one of rank {rank(input)}: use mT for matrices, permute for others")
+    return input if rank(input) < 2 else transpose(t, input, 0, 1)
+
+
+@rule(T.T.__get__)
+def reversed_(t, input):
+    return t_(t, input) if rank(input) <= 2 else permute(t, input, *reversed(range(rank(input))))
+
+
+@rule(T.mT.__get__)
+def matrices_transposed(t, input):
+    if rank(input) < 2:
+        raise ValueError(f"expected a tensor of 2 dims or more, given one of rank {rank(input)}")
+    return transpose(t, input, -2, -1)
 
 
 @rule(T.expand, torch.broadcast_to, T.broadcast_to, aten.expand)
