@@ -121,3 +121,25 @@ def test_transposed(tmp_path):
     as_torch("x.T\nx.t()", [X[0]], tmp_path)
     assert "t: expected a tensor of 2 dims or fewer, given one of rank 3: use mT" in refused(lambda x: x.t(), [three], tmp_path)
     assert "mT: expected a tensor of 2 dims or more, given one of rank 1" in refused(lambda x: x.mT, [X[0]], tmp_path)
+
+
+def test_dtypes_of_reductions(tmp_path):
+    whole = torch.arange(12).reshape(3, 4) - 5
+    lines = """x.sum(dtype=torch.int32)
+    torch.sum(x, 1, dtype=torch.int8)
+    (x * 100).sum(0, dtype=torch.int8)
+    x.sum((0, 1), dtype=torch.bool)
+    (x > 0).sum(dtype=torch.uint8)
+    (x * 1.7).sum(dtype=torch.int32)
+    x.nansum(dtype=torch.int32)
+    x.prod(dtype=torch.int32)
+    x.prod(1, dtype=torch.int8)
+    x.cumsum(0, dtype=torch.int32)
+    x.cumsum(0, dtype=torch.uint8)
+    x.cumprod(0, dtype=torch.int16)
+    x.int().cumsum(1)
+    x.sum(dtype=torch.float64)
+    x.mean(dtype=torch.float32)
+    x.cumsum(0, dtype=torch.float64)"""
+    as_torch(lines, [whole], tmp_path)
+    assert "cumsum: dtype must be one of numbers" in refused(lambda x: x.cumsum(0, dtype=torch.bool), [whole], tmp_path)

@@ -10,10 +10,15 @@ aten = torch.ops.aten
 T = torch.Tensor
 
 
+def in_dtype(t, input, dtype, call, *arguments):
+    """A reduction in that dtype: the library's widens integers to int64, which ends in the same ones as torch's, which wraps around at each step."""
+    return cast(t, t.wrap(call(t.value(cast(t, input, dtype)), *arguments)), dtype)
+
+
 def _reduction(call, *functions):
     @rule(*functions)
     def traced(t, input, dim=None, keepdim=False, *, dtype=None):
-        return t.wrap(call(t.value(cast(t, input, dtype)), *dims_of(dim), keepdim))
+        return in_dtype(t, input, dtype, call, *dims_of(dim), keepdim)
 
     return traced
 
@@ -29,8 +34,7 @@ _reduction(lib.samba_amin, torch.amin, T.amin, aten.amin)
 
 @rule(torch.sum, T.sum, aten.sum)
 def sum_(t, input, dim=None, keepdim=False, *, dtype=None):
-    dtype = dtype or (None if floating(input) else torch.int64)
-    return t.wrap(lib.samba_sum(t.value(cast(t, input, dtype)), *dims_of(dim), keepdim))
+    return in_dtype(t, input, dtype or (None if floating(input) else torch.int64), lib.samba_sum, *dims_of(dim), keepdim)
 
 
 def two(t, kind, call, *arguments):

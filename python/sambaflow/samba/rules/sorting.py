@@ -4,7 +4,7 @@ import torch
 
 from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import cast
-from sambaflow.samba.rules.reduction import two
+from sambaflow.samba.rules.reduction import in_dtype, two
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
@@ -70,7 +70,11 @@ def bucketize(t, input, boundaries, *, out_int32=False, right=False):
 def _running(call, *functions):
     @rule(*functions)
     def traced(t, input, dim, *, dtype=None):
-        return t.wrap(call(t.value(cast(t, input, dtype)), dim))
+        if dtype is torch.bool:
+            raise TypeError("dtype must be one of numbers, given torch.bool")
+        return in_dtype(t, input, dtype, call, dim)
+
+    return traced
 
 
 _running(lib.samba_cumsum, torch.cumsum, T.cumsum, aten.cumsum)
