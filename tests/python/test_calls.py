@@ -143,3 +143,69 @@ def test_dtypes_of_reductions(tmp_path):
     x.cumsum(0, dtype=torch.float64)"""
     as_torch(lines, [whole], tmp_path)
     assert "cumsum: dtype must be one of numbers" in refused(lambda x: x.cumsum(0, dtype=torch.bool), [whole], tmp_path)
+
+
+def test_numbers_of_numpy(tmp_path):
+    lines = """i * np.int64(3)
+    np.int64(3) * i
+    i + np.int32(3)
+    i // np.int64(3)
+    i % np.int64(3)
+    i == np.int64(3)
+    i * np.float32(1.5)
+    i * np.float64(1.5)
+    i.add(np.int64(3), alpha=np.int64(2))
+    i.clamp(np.int64(0), np.int64(2))
+    i.clone().mul_(np.int64(3))
+    x.sum(np.int64(1))
+    x.sum((np.int64(0),))
+    x.roll(np.int64(1), np.int64(0))
+    x.reshape(np.int64(4), -1)
+    x.permute(np.int64(1), 0)
+    x.repeat(np.int64(2), 1)
+    torch.cat([x, x], np.int64(1))
+    F.interpolate(x[None], size=np.int64(3))
+    F.avg_pool1d(x, np.int64(2))
+    F.softmax(x, np.int64(1))
+    F.pad(x, (np.int64(1), 1))
+    F.one_hot(i, np.int64(5))"""
+    as_torch(lines, [X, I], tmp_path)
+
+
+def written(x, index):
+    y = x.clone()
+    y[index] = 7
+    return y
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8", "ignore:Using a non-tuple sequence")
+def test_indices_of_every_kind(tmp_path):
+    indices = """np.int64(1)
+    np.array([0, 1])
+    np.array(1)
+    np.array([True, False, True])
+    range(2)
+    (range(2), range(1, 3))
+    (None, range(1, 3))
+    (slice(None), [True, False, True, False])
+    (..., np.array([[0, 1], [2, 3]]))
+    [True, False, True]
+    []
+    [[0, 1], [1, 2]]
+    [0, slice(1, 3)]
+    (0, [np.int64(1), np.int64(2)])
+    True
+    False
+    (True, 0)
+    (0, True)
+    (True, [0, 1])
+    (slice(None), None, True)
+    torch.tensor(True)
+    torch.tensor([1, 0, 1], dtype=torch.uint8)
+    (slice(None), (0, 1))
+    slice(np.int64(0), np.int64(2))"""
+    indices = [line.strip() for line in indices.splitlines()]
+    as_torch("\n".join(f"x[{index}]" for index in indices), [X], tmp_path)
+    as_torch("\n".join(f"written(x, {index})" for index in indices if "uint8" not in index), [X], tmp_path)
+    assert "an index of type str: expected integers" in refused(lambda x: x["a"], [X], tmp_path)
+    assert "an index of type float: expected integers" in refused(lambda x: x[1.5], [X], tmp_path)

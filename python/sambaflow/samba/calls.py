@@ -30,9 +30,7 @@ def _signature(rule):
 
 def as_rule(func, rule, args, kwargs):
     """(args, kwargs) of a call of `func` under the names of its rule."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        args, kwargs = _plain(numpy, args), {name: _plain(numpy, x) for name, x in kwargs.items()}
+    args, kwargs = plain(args), {name: plain(x) for name, x in kwargs.items()}
     if not kwargs:
         return args, kwargs
     _, named, rest, takes_any = _signature(rule)
@@ -52,12 +50,13 @@ def as_rule(func, rule, args, kwargs):
     return (*args, *more), words
 
 
-def _plain(numpy, x):
+def plain(x):
     """NumPy's numbers, also in lists and tuples, as Python's."""
     kind = type(x)
     if kind is tuple or kind is list:
-        return kind([_plain(numpy, part) for part in x])
-    return x.item() if isinstance(x, (numpy.integer, numpy.bool_, numpy.floating)) else x
+        return kind([plain(part) for part in x])
+    numpy = sys.modules.get("numpy")
+    return x.item() if numpy is not None and isinstance(x, (numpy.integer, numpy.floating)) else x
 
 
 def mismatch(rule, args, kwargs):

@@ -24,7 +24,7 @@ import torch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
 from sambaflow.samba import _state, rules  # noqa: F401  rules register themselves
-from sambaflow.samba.calls import as_rule, mismatch
+from sambaflow.samba.calls import as_rule, mismatch, plain
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, run_on_held
 from sambaflow.samba.trace import RULES, Tracer, _TORCH_DTYPES, dtype_number
 
@@ -346,6 +346,9 @@ def _describe(x, tensors, numbers):
         return kind, x.start, x.stop, x.step
     if isinstance(x, torch.Tensor):
         raise _Unknown
+    number = plain(x)
+    if number is not x:
+        return _describe(number, tensors, numbers)
     try:
         hash(x)
     except TypeError:

@@ -3,6 +3,8 @@
 
 The C library knows what indices mean. What is Python's own: which words of a[i, :, None, ..., mask] are slices and which indices, masks whose
 values are known, and writing, which is a view that becomes another value."""
+import collections.abc
+
 import torch
 import torch.nn.functional as F
 
@@ -10,7 +12,8 @@ from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import NONE, cast, filled, in_place, rank, unsupported, wrapped_dim
 from sambaflow.samba.rules.elementwise import where
 from sambaflow.samba.rules.shape import expand, reshape, select, slice_, unsqueeze
-from sambaflow.samba.rules.values import known_masks
+from sambaflow.samba.rules.values import as_mask, known_masks
+from sambaflow.samba.sambatensor import to_torch
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
@@ -19,16 +22,39 @@ T = torch.Tensor
 # ---- a[...] ----
 
 
+def _is_sequence(x):
+    return isinstance(x, collections.abc.Sequence) and not isinstance(x, str)
+
+
+def _listed(index):
+    """An index as a list of words; as torch, a sequence with more than numbers in it is several, too."""
+    several = isinstance(index, tuple) or (
+        _is_sequence(index) and len(index) < 32 and any(x is None or x is Ellipsis or isinstance(x, (torch.Tensor, slice)) or hasattr(x, "__len__") for x in index)
+    )
+    return list(index) if several else [index]
+
+
+def _word(t, word):
+    """Lists, ranges and arrays as index tensors, masks of no dims as bools."""
+    if _is_sequence(word) or type(word).__name__ == "ndarray":
+        word = torch.as_tensor(list(word) if isinstance(word, range) else word)
+        word = word.long() if word.numel() == 0 else word
+    word = as_mask(word)
+    if isinstance(word, torch.Tensor) and word.dim() == 0 and word.dtype is torch.bool and not t.is_symbolic((word,), {}):
+        word = bool(to_torch(word))
+    return word
+
+
 def _words(t, input, index):
     """The words of an index: masks as the places where they are true, ... as slices, one for each dim."""
-    words = known_masks(t, index if isinstance(index, tuple) else (index,))
-    taken = sum(1 for word in words if word is not None and word is not Ellipsis)
+    words = known_masks(t, [_word(t, word) for word in _listed(index)])
+    taken = sum(1 for word in words if word is not None and word is not Ellipsis and not isinstance(word, bool))
     if taken > rank(input):
         raise IndexError(f"{taken} indices for a tensor with {rank(input)} dims: expected one for each at most")
     if Ellipsis in [word for word in words if not isinstance(word, torch.Tensor)]:
         at = next(i for i, word in enumerate(words) if word is Ellipsis)
         words[at : at + 1] = [slice(None)] * (rank(input) - taken)
-    return words + [slice(None)] * (rank(input) - sum(1 for word in words if word is not None))
+    return words + [slice(None)] * (rank(input) - sum(1 for word in words if word is not None and not isinstance(word, bool)))
 
 
 def _view(t, input, words):
@@ -36,15 +62,14 @@ def _view(t, input, words):
     result, indices = input, []
     for word in words:
         dim = len(indices)
-        if isinstance(word, list):
-            word = torch.tensor(word)
         if isinstance(word, torch.Tensor):
             indices.append(word)
         elif word is None:
             result = unsqueeze(t, result, dim)
             indices.append(None)
-        elif isinstance(word, bool):
-            unsupported(t, "an index of type bool: use torch.where")
+        elif isinstance(word, bool):  # a new dim of size 1 or 0
+            result = unsqueeze(t, result, dim)
+            indices.append(torch.zeros(int(word), dtype=torch.int64))
         elif isinstance(word, int):
             result = select(t, result, dim, word)
         elif isinstance(word, slice):
@@ -57,7 +82,7 @@ def _view(t, input, words):
 
 def _values(t, indices):
     """Index tensors as C takes them: zeroed where a dim has none."""
-    return [NONE if x is None else t.value(x.long() if x.dtype is torch.uint8 else x) for x in indices]
+    return [NONE if x is None else t.value(x) for x in indices]
 
 
 def _taken(t, input, indices):
@@ -93,14 +118,14 @@ def getitem(t, input, index):
 
 @rule(T.__setitem__)
 def setitem(t, input, index, update):
-    words = list(index) if isinstance(index, tuple) else [index]
+    words = [_word(t, word) for word in _listed(index)]
     if len(words) == 1 and isinstance(words[0], torch.Tensor) and words[0].dtype is torch.bool and t.is_symbolic((words[0],), {}):
         if isinstance(update, torch.Tensor) and update.dim() > 0:
             unsupported(t, "writing a tensor where a mask is true, whose place depends on values: use torch.where")
         mask = reshape(t, words[0], *words[0].shape, *[1] * (rank(input) - rank(words[0])))
         in_place(t, input, where(t, mask, _update(t, update, input), input), True)
         return
-    target, indices = _view(t, input, _words(t, input, index))
+    target, indices = _view(t, input, _words(t, input, tuple(words)))
     update = _update(t, update, input)
     if all(x is None for x in indices):
         in_place(t, target, t.wrap(lib.samba_copy_into(t.value(target), t.value(_narrowed(t, update, target.shape)))), True)

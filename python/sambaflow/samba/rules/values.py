@@ -54,10 +54,15 @@ for _what, (INSTEAD[_what], _functions) in _ASKING.items():
         RULES.setdefault(_function, _refuse(_what))
 
 
+def as_mask(x):
+    """An index tensor of uint8 is a mask, as it is in torch."""
+    return x.bool() if isinstance(x, torch.Tensor) and x.dtype is torch.uint8 else x
+
+
 def known_masks(tracer, index):
     """An index with the masks whose values are known as the places where they are true; one that is not known is refused."""
     words = []
-    for word in index:
+    for word in map(as_mask, index):
         if isinstance(word, torch.Tensor) and word.dtype is torch.bool:
             if tracer.is_symbolic((word,), {}):
                 tracer.refuse_values("indexing by a mask")
