@@ -103,3 +103,69 @@ def test_refusals(tmp_path):
     for message, function in wrong.items():
         with pytest.raises(SambaError, match=message):
             traced(function, torch.rand(3, 4), tmp_path, inference=True)
+
+
+def test_gradients_of_normal(tmp_path):
+    """Mean and deviation have no gradients through what is drawn, as in torch."""
+
+    class Drawn(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean, self.std = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return (torch.normal(self.mean, self.std) + torch.normal(self.mean, 1.0) + torch.normal(0.0, self.std) + x * self.mean + x * self.std).sum()
+
+    model = samba.from_torch_model(Drawn())
+    inputs = (samba.ones(4, name="x"),)
+    pef = samba.session.compile(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path))
+    outputs = utils.trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), pef=pef)
+    samba.session.run(inputs, outputs, section_types=["FWD", "BCKWD"])
+    assert all(torch.equal(samba.to_torch(parameter.sn_grad), torch.ones(4)) for parameter in (model.mean, model.std))
+
+
+FILLED = {  # call -> what of its numbers has the mean, the mean
+    "exponential": (lambda x: torch.empty(9000).exponential_(2.0) + x, lambda y: y, 0.5),
+    "exponential of a traced one": (lambda x: x.clone().exponential_(lambd=0.5) + x, lambda y: y.exp().reciprocal(), 1 / 3),
+    "Exponential": (lambda x: torch.distributions.Exponential(x + 2).rsample(), lambda y: y, 0.5),
+    "Laplace": (lambda x: torch.distributions.Laplace(x, 1.0).rsample(), lambda y: y.abs(), 1.0),
+    "geometric": (lambda x: torch.empty(9000).geometric_(0.5) + x, lambda y: y, 2.0),
+    "log-normal": (lambda x: torch.empty(9000).log_normal_(0.0, 0.5) + x, lambda y: y.log(), 0.0),
+    "cauchy": (lambda x: torch.empty(9000).cauchy_(1.0, 2.0) + x, lambda y: ((y - 1).abs() < 2).float(), 0.5),
+    "uniform": (lambda x: torch.empty(9000).uniform_(-1, 3) + x, lambda y: y, 1.0),
+    "normal": (lambda x: torch.empty(9000).normal_(1, 2) + x, lambda y: y, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_filled_in_place(name, tmp_path):
+    function, shown, mean = FILLED[name]
+    run = traced(function, torch.zeros(9000), tmp_path)
+    first, second = run(), run()
+    assert not torch.equal(first, second)
+    y = shown(first)
+    assert y.isfinite().all() and abs(y.mean().item() - mean) < 6 * y.std().item() / math.sqrt(9000)
+
+
+def test_permutations(tmp_path):
+    run = traced(lambda x: x[torch.randperm(50)], torch.arange(50.0), tmp_path)
+    first, second = run(), run()
+    assert not torch.equal(first, second) and not torch.equal(first, torch.arange(50.0))
+    assert torch.equal(first.sort().values, torch.arange(50.0))
+
+
+def test_what_is_not_drawn(tmp_path):
+    """Neither once, when the model is traced, nor with a generator whose state no graph has."""
+    own = torch.Generator()
+    for name, function in {
+        "bernoulli: numbers of a generator": lambda x: torch.bernoulli(x, generator=own),
+        "normal: numbers of a generator": lambda x: torch.normal(x, 1.0, generator=own),
+        "uniform_: numbers of a generator": lambda x: x.clone().uniform_(generator=own),
+        "exponential_: numbers of a generator": lambda x: x.clone().exponential_(generator=own),
+        "randperm: numbers of a generator": lambda x: x[:, torch.randperm(4, generator=own)],
+        "draws of counts": lambda x: torch.poisson(torch.ones(3, 4)) + x,
+        "draws of the gamma": lambda x: torch.distributions.Gamma(torch.ones(3, 4), 1.0).sample() + x,
+        "integers that random_ draws": lambda x: torch.empty(3, 4).random_(5) + x,
+    }.items():
+        with pytest.raises(NotImplementedError, match=name):
+            traced(function, torch.rand(3, 4), tmp_path, inference=True)

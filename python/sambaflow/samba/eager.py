@@ -45,7 +45,8 @@ _TORCHS = frozenset(
     """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze squeeze select narrow
     __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int long short bool contiguous clone detach
     alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout
-    feature_alpha_dropout gumbel_softmax ctc_loss masked_scatter complex polar view_as_complex view_as_real rand rand_like randn randn_like randint_like bernoulli normal multinomial unflatten movedim moveaxis broadcast_to unfold
+    feature_alpha_dropout gumbel_softmax ctc_loss masked_scatter complex polar view_as_complex view_as_real rand rand_like randn randn_like randint_like bernoulli normal multinomial randperm poisson binomial
+    _standard_gamma _sample_dirichlet unflatten movedim moveaxis broadcast_to unfold
     as_strided requires_grad_ gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill index_reduce index take put flip fliplr flipud
     rot90 roll tril triu diag diag_embed diagonal hstack vstack row_stack dstack block_diag meshgrid repeat tile pad reflection_pad1d reflection_pad2d reflection_pad3d
     replication_pad1d replication_pad2d replication_pad3d one_hot""".split()

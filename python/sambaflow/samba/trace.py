@@ -396,7 +396,7 @@ class _Factories(torch.overrides.TorchFunctionMode):
     """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them."""
 
     MADE_BY = {torch.zeros, torch.ones, torch.full, torch.empty, torch.zeros_like, torch.ones_like, torch.full_like, torch.empty_like,
-               torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full, torch.Tensor.new_empty}  # fmt: skip
+               torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full, torch.Tensor.new_empty, torch.Tensor.new}  # fmt: skip
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in RANDOM and _state.tracer is not None:

@@ -2,6 +2,8 @@
 """Random numbers: new ones each run, by a seed of the module's name. A single number (shape ()) is drawn once, while the model is traced: models
 decide by it which layers to run."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -60,13 +62,21 @@ RANDOM[torch.rand] = _made(uniform)
 RANDOM[torch.randn] = _made(normal)
 
 
+def _refuse_generator(t, name, generator):
+    if generator is not None:
+        unsupported(t, f"{name}: numbers of a generator of its own would be the same in each run: leave generator out, and new ones are drawn")
+
+
 @_random(torch.bernoulli, T.bernoulli)
 def bernoulli(t, input, p=None, *, generator=None):
+    _refuse_generator(t, "bernoulli", generator)
     return cast(t, uniform(t, input.shape, torch.float32) < (input if p is None else p), input.dtype)
 
 
 @_random(torch.normal)
 def normal_of(t, mean, std=1.0, size=None, *, generator=None):
+    _refuse_generator(t, "normal", generator)
+    mean, std = (t.wrap(lib.samba_detach(t.value(x))) if isinstance(x, torch.Tensor) else x for x in (mean, std))  # torch's gradients are 0
     like = mean if isinstance(mean, torch.Tensor) else std
     if size is not None or not isinstance(like, torch.Tensor):
         return normal(t, size, torch.get_default_dtype()) * std + mean
@@ -74,20 +84,49 @@ def normal_of(t, mean, std=1.0, size=None, *, generator=None):
     return normal(t, shape, like.dtype) * std + mean
 
 
+# ---- tensors filled with them ----
+
+
 @_random(T.bernoulli_)
 def bernoulli_(t, input, p=0.5, *, generator=None):
-    return in_place(t, input, bernoulli(t, input, p), True)
+    return in_place(t, input, bernoulli(t, input, p, generator=generator), True)
 
 
 @_random(T.uniform_)
-def uniform_(t, input, to_from=0.0, to=1.0, **named):
+def uniform_(t, input, to_from=0.0, to=1.0, *, generator=None, **named):
+    _refuse_generator(t, "uniform_", generator)
     low = named.get("from", to_from)
     return in_place(t, input, uniform(t, input.shape, input.dtype) * (to - low) + low, True)
 
 
-@_random(T.normal_)
-def normal_(t, input, mean=0.0, std=1.0, *, generator=None):
-    return in_place(t, input, normal(t, input.shape, input.dtype) * std + mean, True)
+def _fills(method, draw, **options):
+    """A method that fills a tensor with draw(t, shape, its options), drawn in float32."""
+
+    @_random(method)
+    def traced(t, input, *args, generator=None, **given):
+        name = method.__name__
+        _refuse_generator(t, name, generator)
+        unknown = set(given) - set(list(options)[len(args) :])
+        if unknown or len(args) > len(options):
+            raise TypeError(f"expected the arguments {', '.join(options)}, given {', '.join(sorted(unknown)) or len(args)}")
+        return in_place(t, input, cast(t, draw(t, input.shape, **{**options, **dict(zip(options, args)), **given}), input.dtype), True)
+
+
+def _uniform(t, shape):
+    return uniform(t, shape, torch.float32)
+
+
+_fills(T.normal_, lambda t, shape, mean, std: normal(t, shape, torch.float32) * std + mean, mean=0.0, std=1.0)
+_fills(T.log_normal_, lambda t, shape, mean, std: (normal(t, shape, torch.float32) * std + mean).exp(), mean=1.0, std=2.0)
+_fills(T.exponential_, lambda t, shape, lambd: -torch.log1p(-_uniform(t, shape)) / lambd, lambd=1.0)
+_fills(T.cauchy_, lambda t, shape, median, sigma: torch.tan((_uniform(t, shape) - 0.5) * math.pi) * sigma + median, median=0.0, sigma=1.0)
+_fills(T.geometric_, lambda t, shape, p: (torch.log1p(-_uniform(t, shape)) / (math.log1p(-p) if p < 1 else -math.inf)).ceil().clamp(min=1), p=None)
+
+
+@_random(torch.randperm)
+def randperm(t, n, *, generator=None, dtype=torch.int64, **_):
+    _refuse_generator(t, "randperm", generator)
+    return cast(t, _uniform(t, [n]).argsort(), dtype) if n > 1 else NotImplemented
 
 
 def _integers(t, low, high, shape, dtype):
@@ -115,6 +154,13 @@ def gumbel_softmax(t, logits, tau=1, hard=False, eps=1e-10, dim=-1):
     return t.wrap(lib.samba_gumbel_softmax(t.value(logits), _name(t), tau, hard, dim))
 
 
-@_random(torch.multinomial, T.multinomial)
-def refused(t, *_, **__):
-    unsupported(t, "draws by weights cannot be made in a graph yet: make them before and pass them as an input")
+def _refused(what, *functions):
+    @_random(*functions)
+    def traced(t, *_, **__):
+        unsupported(t, f"{what} cannot be made in a graph yet: make them before and pass them as an input")
+
+
+_refused("draws by weights", torch.multinomial, T.multinomial)
+_refused("draws of counts, torch.poisson and binomial,", torch.poisson, torch.binomial)
+_refused("draws of the gamma, beta and Dirichlet distributions", torch._standard_gamma, torch._sample_dirichlet)
+_refused("integers that random_ draws", T.random_)
