@@ -209,3 +209,16 @@ def test_indices_of_every_kind(tmp_path):
     as_torch("\n".join(f"written(x, {index})" for index in indices if "uint8" not in index), [X], tmp_path)
     assert "an index of type str: expected integers" in refused(lambda x: x["a"], [X], tmp_path)
     assert "an index of type float: expected integers" in refused(lambda x: x[1.5], [X], tmp_path)
+
+
+def test_large_integers(tmp_path):
+    lines = """i.clone().fill_(2**63 - 2)
+    i.clone().fill_(-(2**63))
+    i.clone().fill_(2**53 + 1)
+    i.clone().fill_(i.sum())
+    i.index_fill(0, torch.tensor([1]), 2**53 + 1)
+    i.masked_fill(i > 1, 2**53 + 1)
+    i.scatter(0, torch.tensor([[1, 0, 1]]), 2**53 + 1)
+    written(i, True) * 2**60 + 1
+    x.clone().fill_(2**60 + 1)"""
+    as_torch(lines, [X, I], tmp_path)

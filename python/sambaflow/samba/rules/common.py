@@ -73,6 +73,8 @@ def optional(t, x):
 
 
 def filled(t, shape, value, like):
+    if isinstance(value, int) and float(value) != value:  # more than a double can say
+        return t.wrap(t.value(torch.full(list(shape), value, dtype=like.dtype)))
     return t.wrap(lib.samba_constant(t.graph, float(value), dtype_number(like.dtype), len(shape), list(shape)))
 
 

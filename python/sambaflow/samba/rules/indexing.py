@@ -235,6 +235,8 @@ def index_copy(t, input, dim, index, source):
 
 @rule(torch.index_fill, T.index_fill, aten.index_fill)
 def index_fill(t, input, dim, index, value):
+    if isinstance(value, int) and float(value) != value:  # more than a double can say
+        value = torch.tensor(value, dtype=input.dtype)
     if isinstance(value, torch.Tensor):
         dim = wrapped_dim(t, "index_fill", input, dim)
         wide = expand(t, cast(t, value, input.dtype), *input.shape[:dim], index.numel(), *input.shape[dim + 1 :])

@@ -321,6 +321,10 @@ def copy_(t, input, source, non_blocking=False):
 
 @rule(T.fill_, T.zero_)
 def fill_(t, input, value=0):
+    if isinstance(value, torch.Tensor):
+        if rank(value):
+            raise ValueError(f"value must be a number or a tensor of rank 0, given one of rank {rank(value)}")
+        return copy_(t, input, value)
     return in_place(t, input, filled(t, input.shape, value, input), True)
 
 
