@@ -222,3 +222,26 @@ def test_large_integers(tmp_path):
     written(i, True) * 2**60 + 1
     x.clone().fill_(2**60 + 1)"""
     as_torch(lines, [X, I], tmp_path)
+
+
+def test_options_of_zero(tmp_path):
+    """A scale and a padding index of 0 are not left out."""
+    as_torch("F.scaled_dot_product_attention(x[None], x[None] + 1, x[None] * 2, scale=0.0)", [X], tmp_path)
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 2))
+
+        def forward(self, i):
+            return torch.embedding(self.weight, i, 0).sum()
+
+    plain = Table()
+    plain(I).backward()
+    model, inputs = samba.from_torch_model(plain), (samba.from_torch_tensor(I, name="i"),)
+    model(inputs[0]).backward()
+    assert torch.equal(samba.to_torch(model.weight.grad), plain.weight.grad)
+    pef = samba.session.compile(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path))
+    outputs = utils.trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), pef=pef)
+    samba.session.run(inputs, outputs, section_types=["FWD", "BCKWD"])
+    assert torch.equal(samba.to_torch(model.weight.sn_grad), plain.weight.grad)

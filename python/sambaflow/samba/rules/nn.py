@@ -16,7 +16,7 @@ T = torch.Tensor
 
 @rule(torch.embedding, aten.embedding)
 def embedding_of(t, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    return embedding(t, indices, weight, scale_grad_by_freq=scale_grad_by_freq)
+    return embedding(t, indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq)
 
 
 def _dropout(call, *functions):
@@ -56,6 +56,8 @@ def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fal
     heads = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2]) if not enable_gqa else None
     if heads is not None and any(x.shape[:-2] != heads for x in (query, key, value)):  # torch broadcasts what stands before the positions
         query, key, value = (x.expand(*heads, *x.shape[-2:]) for x in (query, key, value))
+    if scale == 0:  # which C takes for the default
+        query, scale = query * 0, None
     options = ffi.new("samba_attention_options *")
     kept = None
     if attn_mask is not None:
