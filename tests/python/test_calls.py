@@ -245,3 +245,11 @@ def test_options_of_zero(tmp_path):
     outputs = utils.trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), pef=pef)
     samba.session.run(inputs, outputs, section_types=["FWD", "BCKWD"])
     assert torch.equal(samba.to_torch(model.weight.sn_grad), plain.weight.grad)
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_constants_that_differ(tmp_path, size):
+    """What was compiled and what is traced have other values: the sentence has the place, and not the bytes."""
+    said = refused(lambda x: x.sum() + torch.rand(size, generator=torch.Generator().manual_seed(torch.seed() % 2**60)), [X], tmp_path)
+    assert "First difference" in said and "test_calls.py" in said and "seed what makes it" in said
+    assert "data=" not in said and len(said) < 600, said

@@ -5,6 +5,7 @@ While a tracer is at work, torch hands every function of a SambaTensor to `funct
 rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; they call the C library, which alone knows shapes,
 dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
 import contextlib
+import re
 import sys
 import types
 
@@ -13,7 +14,7 @@ import torch._decomp
 import torch._functorch.vmap
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, SambaError, UnsupportedError, raise_status
+from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, SambaError, StateError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
 from sambaflow.samba.calls import as_rule, mismatch
@@ -23,6 +24,7 @@ from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_val
 from sambaflow.samba.views import refresh, write
 from sambaflow.words import encoded, message, text
 
+_BYTES = re.compile(r' data="[0-9a-f]*("| (?=\.\.\.))')  # of a constant, as a graph's text has them
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
 
 
@@ -185,6 +187,11 @@ class Tracer:
             self.context.check(lib.samba_graph_parse(self.context.c, compiled, parsed))
             self.context.check(lib.samba_graph_copy(self.graph, live))
             self.context.check(lib.samba_graph_compare(parsed[0], live[0]))
+        except StateError as error:
+            said, constants = _BYTES.subn("", str(error))
+            if not constants:
+                raise
+            raise StateError(f"{said}: if it is a constant whose values differ, seed what makes it, or make it a buffer or an input") from None
         finally:
             lib.samba_graph_free(parsed[0])
             lib.samba_graph_free(live[0])
