@@ -305,6 +305,32 @@ def test_in_place():
         z.sum().backward()
 
 
+def test_shapes_in_place():
+    """The tensor's own shape follows what it holds, gradients too."""
+    x = samba.from_torch_tensor(torch.arange(6.0).reshape(2, 3))
+    assert x.t_().shape == x.torch().shape == (3, 2) and x.stride() == x.torch().stride()
+    assert x.unsqueeze_(0).transpose_(0, 2).shape == x.torch().shape == (2, 3, 1)
+    assert x.squeeze_(2).as_strided_((3,), (2,)).shape == x.torch().shape == (3,)
+    assert x.clone().resize_(2, 2).shape == (2, 2)
+    out = samba.empty(0)
+    torch.add(samba.ones(2, 3), 1, out=out)
+    assert out.shape == out.torch().shape == (2, 3)
+    for q, options in ((0.5, {"dim": 1}), (0.5, {}), (torch.tensor([0.2, 0.5]), {"dim": 0, "keepdim": True})):
+        plain = torch.randn(3, 4, requires_grad=True)
+        ours = samba.from_torch_tensor(plain.detach().clone()).requires_grad_()
+        for function in (torch.quantile, torch.nanquantile):
+            wanted, got = function(plain, q, **options), function(ours, q, **options)
+            assert got.shape == got.torch().shape == wanted.shape
+            torch.testing.assert_close(got.torch(), wanted.detach())
+            wanted.sum().backward()
+            got.sum().backward()
+        torch.testing.assert_close(ours.grad.torch(), plain.grad)
+    weight = samba.ones(2, 3).requires_grad_()
+    doubled = weight * 2
+    (doubled.unsqueeze_(0) * torch.arange(6.0).reshape(1, 2, 3)).sum().backward()
+    assert torch.equal(weight.grad.torch(), 2 * torch.arange(6.0).reshape(2, 3))
+
+
 def test_autograd_as_torch():
     x = samba.SambaTensor(torch.tensor([1.0, 2.0])).requires_grad_()
     y = (x * x).sum()

@@ -68,6 +68,27 @@ def shapes(self, y, x):
     y.movedim(0, 1).unflatten(0, (2, 3))[0].sub_(y[:, 3:].t())
 
 
+def shapes_in_place(self, y, x):
+    z = y.clone()
+    z.unsqueeze_(0)
+    row = y[1]
+    row.unsqueeze_(0).mul_(row.shape[0] + 2)
+    row[0, 1] = 9
+    y.t_()
+    y[0].add_(1)
+    y.transpose_(0, 1).swapaxes_(axis0=0, axis1=1)
+    made = y.new_zeros(6)
+    made.unsqueeze_(1).add_(y[:, :1])
+    return z.reshape(z.shape[0], -1).sum() * made.squeeze_(dim=1) + torch.quantile(y, 0.5, dim=1, keepdim=True)
+
+
+def out_that_is_empty(self, y, x):
+    with torch.no_grad():
+        out, places = x.new_empty(0), torch.empty(0, dtype=torch.int64)
+        torch.sort(x, out=(out, places))
+    return y.sum() * out * out.shape[0] + places
+
+
 def masks(self, y, x):
     y[y > 0.5] = 0.25
     y.masked_fill_(y < -0.5, -0.125)
@@ -137,6 +158,11 @@ def refused(function):
 
 
 def test_what_is_refused():
+    def a_view_of_another_shape(self, y, x):
+        column = y[:, 0]
+        y.t_()
+        column.mul_(2)
+
     with pytest.raises(NotImplementedError, match=r"into a parameter.*test_writes.py:\d+"):
         refused(lambda self, y, x: self.lin.weight.mul_(2))
     with pytest.raises(NotImplementedError, match="several elements are one"):
@@ -147,3 +173,9 @@ def test_what_is_refused():
         refused(lambda self, y, x: y.__setitem__(y > 0, y[:1]))
     with pytest.raises(NotImplementedError, match="makes"):
         refused(lambda self, y, x: y[:1].add_(y))
+    with pytest.raises(NotImplementedError, match="resize_ and as_strided_ change sizes"):
+        refused(lambda self, y, x: y.clone().resize_(30))
+    with pytest.raises(NotImplementedError, match="view of a tensor whose shape was changed in place"):
+        refused(a_view_of_another_shape)
+    with pytest.raises(NotImplementedError, match="change of shape in place of a parameter"):
+        refused(lambda self, y, x: self.seen.unsqueeze_(0) + y[:3])

@@ -64,6 +64,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _sn_name = _UNNAMED
     _value = None  # samba_value while traced
     _view = None  # rules.views.View: what it is of another tensor
+    _form = 0  # times that its shape was changed in place
     _written = 0  # times that something was written into it, by itself or a view
     _sn_region_name = None
     _mem_type = None
@@ -203,8 +204,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.tracer is not None):
             raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
         if tensor.dtype != self.dtype:  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
-            with torch._C.DisableTorchFunctionSubclass():
-                torch.Tensor.data.__set__(self, make_wrapper(SambaTensor, tensor.detach(), None, None))
+            take_form(self, make_wrapper(SambaTensor, tensor, None, None))
         self._held = tensor
 
     def item(self):
@@ -400,6 +400,12 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
     return self
 
 
+def take_form(tensor, other):
+    """Sizes, strides and dtype of another SambaTensor, for one that stays who it is."""
+    with torch._C.DisableTorchFunctionSubclass():
+        torch.Tensor.data.__set__(tensor, other)
+
+
 def from_output(held, shape, dtype, name):
     """A tensor over new, contiguous memory of that shape and dtype: what a run gives. Asking torch for either costs as much as knowing."""
     self = _make(SambaTensor, shape) if dtype is _default_dtype() else _make(SambaTensor, shape, dtype=dtype)
@@ -468,6 +474,10 @@ def run_on_held(func, args, kwargs):
     """Runs an ATen operator on what the tensors hold."""
     result = func(*[_held(x) for x in args], **{name: _held(x) for name, x in kwargs.items()})
     name = func._schema.name
+    if func._schema.is_mutable:
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, SambaTensor) and x._held is not None and x._held.shape != x.shape:  # unsqueeze_, out=
+                take_form(x, make_wrapper(SambaTensor, x._held, None, None))
     if name.endswith("_") and not name.endswith("__") and args and isinstance(args[0], SambaTensor):
         return args[0]
     return _wrapped(result)

@@ -21,7 +21,7 @@ from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.regions import Regions
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, to_torch
-from sambaflow.samba.views import refresh, write
+from sambaflow.samba.views import in_place, refresh
 from sambaflow.words import encoded, message, text
 
 _BYTES = re.compile(r' data="[0-9a-f]*("| (?=\.\.\.))')  # of a constant, as a graph's text has them
@@ -298,8 +298,9 @@ class Tracer:
                 self.grad = self.called = None
 
     def _into(self, out, result):
-        write(self, out, self.value(result))
-        return out
+        if isinstance(out, (tuple, list)):
+            return type(result)([self._into(*pair) for pair in zip(out, result)])
+        return in_place(self, out, result, True, takes_shape=True)
 
     def aten(self, func, args, kwargs):
         """An ATen operator: by a rule, or by torch's own decomposition."""
@@ -332,7 +333,7 @@ class Tracer:
             return NotImplemented
         plain = getattr(torch.ops.aten, name[:-1])
         plain = getattr(plain, func._overloadname) if func._overloadname in plain.overloads() else plain
-        return self._into(args[0], plain(*args, **kwargs))
+        return in_place(self, args[0], plain(*args, **kwargs), True)
 
     def _apply(self, rule, func, args, kwargs):
         self.mark()

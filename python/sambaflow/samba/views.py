@@ -8,16 +8,16 @@ import torch
 
 from sambaflow._core import lib
 from sambaflow.errors import UnsupportedError
-from sambaflow.samba.sambatensor import SambaTensor
+from sambaflow.samba.sambatensor import SambaTensor, from_value, take_form
 
 
 class View:
     """What a tensor is of another one."""
 
-    __slots__ = ("parent", "get", "put", "meta", "seen")
+    __slots__ = ("parent", "form", "get", "put", "meta", "seen")
 
     def __init__(self, parent, get, put, meta):
-        self.parent, self.get, self.put, self.meta = parent, get, put, meta
+        self.parent, self.form, self.get, self.put, self.meta = parent, parent._form, get, put, meta
         self.seen = _root(parent)._written
 
 
@@ -36,11 +36,13 @@ def view(t, input, get, put, meta):
     return result
 
 
-def _strides(x):
+def _strides(t, x):
     """A meta tensor with the memory layout that x has in torch; cuts what turns out to be a copy off its parent."""
     if x._view is None:
         return torch.empty(x.shape, device="meta")
-    parent = _strides(x._view.parent)
+    if x._view.parent._form != x._view.form:
+        raise UnsupportedError(f"a view of a tensor whose shape was changed in place since: make the view anew, or use the function that returns a new tensor{t.where()}")
+    parent = _strides(t, x._view.parent)
     try:
         with torch._C.DisableTorchFunctionSubclass():
             return x._view.meta(parent)
@@ -53,7 +55,7 @@ def refresh(t, x):
     """Reads a view again after its root was written into."""
     if x._view.seen == _root(x)._written:
         return
-    _strides(x)
+    _strides(t, x)
     if x._view is not None:
         x._value = x._view.get(t.value(x._view.parent))
         x._view.seen = _root(x)._written
@@ -63,7 +65,7 @@ def write(t, x, value):
     """From here on the tensor stands for this value."""
     if not isinstance(x, SambaTensor):
         _refuse(t)
-    _strides(x)
+    _strides(t, x)
     x._written += 1
     if x._view is not None:
         its = x._view
@@ -87,11 +89,26 @@ def _refuse(t):
     )
 
 
-def in_place(t, input, result, inplace):
-    """`inplace=True` of functions, and methods that end in '_': the tensor stands for the new value from now on."""
+def reshape_itself(t, x, change):
+    """x.unsqueeze_() and the like: from here on x is a view, by `change`, of a tensor that is what x has been."""
+    if id(x) in t.names or id(x) in t.kept_regions:
+        raise UnsupportedError(f"a change of shape in place of a parameter, a buffer or memory that several inputs share: use the function that returns a new tensor{t.where()}")
+    before = from_value(t.value(x), x.shape, x.dtype)
+    before._view, before._written = x._view, x._written
+    changed = change(before)
+    if changed is not before:
+        x._value, x._view, x._form = changed._value, changed._view, x._form + 1
+        take_form(x, from_value(x._value, changed.shape, x.dtype))
+    return x
+
+
+def in_place(t, input, result, inplace, takes_shape=False):
+    """`inplace=True` of functions, and methods that end in '_': the tensor stands for the new value from now on. As `out` it takes the shape where it
+    has no elements."""
     if not inplace:
         return result
-    if input.shape != result.shape:
+    other = input.shape != result.shape
+    if other and not (takes_shape and input.numel() == 0):
         raise UnsupportedError(f"an operation in place that makes {tuple(result.shape)} of {tuple(input.shape)}{t.where()}")
     value = t.value(result)
     if not torch.can_cast(result.dtype, input.dtype):
@@ -99,4 +116,6 @@ def in_place(t, input, result, inplace):
     if result.dtype != input.dtype:
         value = lib.samba_cast(value, lib.samba_value_dtype(t.value(input)))
     write(t, input, value)
+    if other:
+        take_form(input, from_value(value, result.shape, input.dtype))
     return input

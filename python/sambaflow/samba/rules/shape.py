@@ -7,7 +7,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import cast, dims_of, filled, in_place, method_in_place, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import rule
-from sambaflow.samba.views import view
+from sambaflow.samba.views import reshape_itself, view
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -118,6 +118,27 @@ def unsqueeze(t, input, dim):
 def squeeze(t, input, dim=None):
     count, dims = dims_of(dim)
     return _reshaped(t, input, _shape(t, lib.samba_squeeze(t.value(input), count, ffi.NULL if dim is None else dims)))
+
+
+def _itself(function, *methods):
+    """Methods that change the shape of the tensor itself."""
+
+    @rule(*methods)
+    def traced(t, input, *args, **kwargs):
+        return reshape_itself(t, input, lambda x: function(t, x, *args, **kwargs))
+
+    traced.__wrapped__ = function  # has its signature
+
+
+_itself(unsqueeze, T.unsqueeze_, aten.unsqueeze_)
+_itself(squeeze, T.squeeze_, aten.squeeze_)
+_itself(transpose, T.transpose_, T.swapaxes_, T.swapdims_, aten.transpose_)
+_itself(t_, T.t_, aten.t_)
+
+
+@rule(T.as_strided_, T.resize_, T.resize_as_, aten.as_strided_, aten.resize_)
+def refused(t, input, *_, **__):
+    unsupported(t, "resize_ and as_strided_ change sizes and strides of memory, which a graph has not: use reshape, pad or as_strided, which return a new tensor")
 
 
 def slice_(t, input, dim=0, start=None, end=None, step=1):
