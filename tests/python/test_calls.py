@@ -253,3 +253,15 @@ def test_constants_that_differ(tmp_path, size):
     said = refused(lambda x: x.sum() + torch.rand(size, generator=torch.Generator().manual_seed(torch.seed() % 2**60)), [X], tmp_path)
     assert "First difference" in said and "test_calls.py" in said and "seed what makes it" in said
     assert "data=" not in said and len(said) < 600, said
+
+
+def test_rrelu_that_does_not_train(tmp_path):
+    lines = """F.rrelu(x)
+    F.rrelu(x, 0.1, 0.5)
+    torch.rrelu(x, lower=0.2)
+    F.rrelu(x.clone(), inplace=True)
+    torch.rrelu_(x.clone(), 0.2)
+    nn.RReLU(0.1, 0.4).eval()(x)"""
+    as_torch(lines, [X], tmp_path)
+    assert "rrelu while it trains draws a slope" in refused(lambda x: F.rrelu(x, training=True), [X], tmp_path)
+    assert samba.to_torch(F.rrelu(samba.from_torch_tensor(X), training=True)).shape == X.shape  # outside tracing it is torch's

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import lib
-from sambaflow.samba.rules.common import cast, in_place, number
+from sambaflow.samba.rules.common import cast, in_place, number, unsupported
 from sambaflow.samba.rules.nn import softmax_dim
 from sambaflow.samba.trace import rule
 
@@ -44,6 +44,18 @@ _activation(lib.samba_softplus_beta, F.softplus, aten.softplus, beta=1.0, thresh
 _activation(lib.samba_log_sigmoid, F.logsigmoid)
 _activation(lib.samba_softsign, F.softsign)
 _activation(lib.samba_tanhshrink, F.tanhshrink)
+
+
+@rule(F.rrelu, torch.rrelu, aten.rrelu)
+def rrelu(t, input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
+    if training:
+        unsupported(t, "rrelu while it trains draws a slope for each element, which a graph does not yet: use leaky_relu, or rrelu with training=False")
+    return in_place(t, input, t.wrap(lib.samba_leaky_relu(t.value(input), (number("lower", lower) + number("upper", upper)) / 2)), inplace)
+
+
+@rule(torch.rrelu_)
+def rrelu_(t, input, lower=1 / 8, upper=1 / 3, training=False):
+    return rrelu(t, input, lower, upper, training, True)
 
 
 @rule(F.threshold, torch.threshold, aten.threshold)
