@@ -8,12 +8,12 @@ import inspect
 import sys
 import types
 
-# torch's name -> what rules call it; the first that a rule has counts
+# torch's name -> what rules call it that do not have it
 _OTHERS = {
-    "axis": ("dim",), "keepdims": ("keepdim",), "x": ("input",), "a": ("input",), "x1": ("input",), "x2": ("other",), "self": ("input",),
-    "axis0": ("dim0",), "axis1": ("dim1",), "exponent": ("other",), "mat2": ("other",), "vec": ("other",), "vec2": ("other",), "tensor": ("other",),
-    "values": ("other",), "src": ("source",), "size": ("shape",), "dtype": ("shape",), "train": ("training",), "split_size": ("split_size_or_sections",),
-    "tensor_indices_or_sections": ("indices_or_sections",),
+    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "self": "input",
+    "axis0": "dim0", "axis1": "dim1", "exponent": "other", "mat2": "other", "vec": "other", "vec2": "other", "tensor": "other",
+    "values": "other", "src": "source", "size": "shape", "dtype": "shape", "train": "training", "split_size": "split_size_or_sections",
+    "tensor_indices_or_sections": "indices_or_sections",
 }  # fmt: skip
 _NUMPYS = ("axis", "keepdims", "x", "a", "x1", "x2")
 _WITHOUT_EFFECT = ("memory_format", "cudnn_enable", "cudnn_enabled")
@@ -22,7 +22,7 @@ _WITHOUT_EFFECT = ("memory_format", "cudnn_enable", "cudnn_enabled")
 @functools.lru_cache(None)
 def _signature(rule):
     """(the rule's signature behind the tracer, names of its arguments, its *argument or None, whether it has **arguments)."""
-    first, *parameters = inspect.signature(rule).parameters.values()
+    _, *parameters = inspect.signature(rule).parameters.values()
     rest = next((x.name for x in parameters if x.kind is x.VAR_POSITIONAL), None)
     named = frozenset(x.name for x in parameters if x.kind in (x.POSITIONAL_OR_KEYWORD, x.KEYWORD_ONLY))
     return inspect.Signature(parameters), named, rest, any(x.kind is x.VAR_KEYWORD for x in parameters)
@@ -37,8 +37,9 @@ def as_rule(func, rule, args, kwargs):
     words, more = {}, ()
     for name, x in kwargs.items():
         if name not in named and not (name in _NUMPYS and isinstance(func, types.FunctionType)):
-            known = next((other for other in _OTHERS.get(name, ()) if other in named or other == rest), name)
-            if rest in (name, known):
+            known = _OTHERS.get(name, name)
+            known = known if known in named or known == rest else name
+            if rest == known:
                 more = (x,)
                 continue
             if name in _WITHOUT_EFFECT and not takes_any:
