@@ -6,6 +6,7 @@ from models import beside_torch
 from torch import nn
 
 import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
 
 
 class Writes(nn.Module):
@@ -13,6 +14,7 @@ class Writes(nn.Module):
         super().__init__()
         self.lin, self.function = nn.Linear(4, 6), function
         self.register_buffer("seen", torch.zeros(3, 6))
+        self.register_buffer("scratch", torch.zeros(3, 6), persistent=False)
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x):
@@ -146,6 +148,106 @@ def a_buffer(self, y, x):
     return y[:3] + self.seen
 
 
+def windows_and_diagonals(self, y, x):
+    y.unfold(1, 2, 2)[..., 1].mul_(3)
+    windows = y.unfold(0, 3, 1)
+    y.fill_diagonal_(0.5)
+    y.t().fill_diagonal_(0.25, wrap=True)
+    return torch.cat([y.flatten(), windows.flatten()])
+
+
+def places_in_memory(self, y, x):
+    y.as_strided((2, 3), (12, 2)).mul_(2)
+    y[1:].as_strided((2, 2), (6, 1)).fill_(0.5)
+    y[2:].as_strided((2,), (1,), 14).add_(1)
+    later = y.as_strided((3,), (7,))
+    y.sub_(1)
+    return torch.cat([y.flatten(), later])
+
+
+def the_tensor_itself(self, y, x):
+    y.contiguous().mul_(2)
+    y.cpu().add_(1)
+    y.expand(5, 6).sub_(0.5)
+    y.t().contiguous().mul_(100)  # a copy
+    y.to(y.dtype, copy=True).mul_(100)
+
+
+def beside_autograd(self, y, x):
+    y.detach().mul_(2)
+    y[1].detach()[0] = 7
+    y[2:].detach().t()[0] += 1
+    detached = y.detach()
+    y.mul_(3)
+    return y * (detached + 1)
+
+
+def made_of_numbers(self, y, x):
+    made = [torch.arange(6.0, dtype=y.dtype), torch.eye(6, dtype=y.dtype).clone(), torch.tensor([1.0] * 6, dtype=y.dtype), torch.linspace(0, 1, 6, dtype=y.dtype), torch.arange(6).to(y), torch.as_tensor([2.0] * 6, dtype=y.dtype)]
+    for tensor in made:
+        tensor[0] = y[0, 0]
+    made[0].add_(y[1])
+    made[1].masked_fill_(y[0] > 0, 3.0)
+    made[2][torch.tensor([1, 3])] = y[0, :2]
+    made[3].index_add_(0, torch.tensor([5]), y[0, :1])
+    return torch.cat([tensor.flatten() for tensor in made])
+
+
+def over_the_memory_of_what_was_made(self, y, x):
+    whole = torch.arange(36.0, dtype=y.dtype).view(6, 6)
+    line, turned, column, part = whole.view(-1), whole.t(), whole[:, 1], torch.zeros(5, 6, dtype=y.dtype)[2]
+    before = whole.clone()
+    line[2] = y[0, 0]
+    turned[0] = y[1]
+    whole[:, 1].mul_(2)
+    whole.data[5] = y[2]
+    whole.detach()[4, 4] = 0
+    whole.fill_diagonal_(1)
+    part.copy_(y[3])
+    return torch.cat([whole, line.view(6, 6), turned, column[None], part[None], before])
+
+
+def numbers_written_into_constants(self, y, x):
+    constant = torch.zeros(6)
+    first = y[0] + constant
+    constant[0] = 5.0
+    constant[1:].add_(1)
+    return torch.stack([first, y[0] + constant])
+
+
+def sequences_padded(self, y, x):
+    return nn.utils.rnn.pad_sequence([y[0], y[1, :2], y[2, :4]], batch_first=True, padding_value=0.5)
+
+
+def data(self, y, x):
+    self.seen.data.mul_(0.9).add_(y.data[:3], alpha=0.1)
+    self.count.data = self.count.data + 1
+    y.data[0].clamp_(min=0)
+    y.data = y.data * 2
+    return y * self.lin.weight.data.sum() + self.seen.data.mean()
+
+
+def without_gradients(self, y, x):
+    before = y[3:]
+    with torch.no_grad():
+        y.mul_(2)
+        y[0] += 1
+        before[0].sub_(x[0, 0])
+        inside = y[1].clone()
+        made = torch.zeros_like(y)
+        made.add_(y).clamp_(min=0)
+    y.mul_(3)
+    return torch.cat([y * (inside + made), before])
+
+
+def a_buffer_that_is_set(self, y, x):
+    self.seen = 0.9 * self.seen + 0.1 * y.detach()[:3]
+    self.count = self.count + 1
+    result = y[:3] + self.seen
+    self.seen.mul_(2)
+    return result
+
+
 @pytest.mark.parametrize("function", [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__ and value is not Writes],
                          ids=lambda f: f.__name__)  # fmt: skip
 def test_writes(tmp_path, function):
@@ -157,6 +259,51 @@ def refused(function):
     samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder="unused")
 
 
+class Stateful(nn.Module):
+    """Keeps the state of its last run where no run of a graph finds it."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.state = nn.LSTM(4, 4), None
+
+    def forward(self, x):
+        y, state = self.cell(x, self.state)
+        self.state = tuple(part.detach() for part in state)
+        return y
+
+
+def test_what_a_forward_pass_leaves(tmp_path):
+    model, inputs = samba.from_torch_model_(nn.Sequential(Stateful())), (samba.randn(3, 1, 4, name="x"),)
+    pef = samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path))
+    with pytest.raises(NotImplementedError, match="'state' of module '0' has a tensor that an earlier trace of forward left there"):
+        utils.trace_graph(model, inputs, pef=pef)
+
+
+def test_buffers_are_the_modules_own_after_a_trace(tmp_path):
+    model = samba.from_torch_model_(Writes(a_buffer_that_is_set))
+    seen = model.seen
+    samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder=str(tmp_path))
+    assert model.seen is seen and set(model.state_dict()) == {"seen", "count", "lin.weight", "lin.bias"}
+
+    def of_another_shape(self, y, x):
+        self.seen = y
+
+    def several_names(self, y, x):
+        self.seen = self.seen + 1
+
+    model = Writes(several_names)
+    model.lin.register_buffer("seen", model.seen)
+    lost = Writes(lambda self, y, x: setattr(self, "scratch", y))
+    for model, message in ((Writes(of_another_shape), r"sets 'seen' of the model, a buffer that was \(3, 6\).* to a tensor of \(5, 6\)"),
+                           (model, "'seen' of module 'lin' is a buffer that another name has too"),
+                           (lost, "'scratch' of the model, a buffer that was .* state_dict does not have")):  # fmt: skip
+        samba.from_torch_model_(model)
+        buffers = dict(model.named_buffers())
+        with pytest.raises(NotImplementedError, match=message):
+            samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder=str(tmp_path))
+        assert all(x is buffers[name] for name, x in model.named_buffers())
+
+
 def test_what_is_refused():
     def a_view_of_another_shape(self, y, x):
         column = y[:, 0]
@@ -165,10 +312,24 @@ def test_what_is_refused():
 
     with pytest.raises(NotImplementedError, match=r"into a parameter.*test_writes.py:\d+"):
         refused(lambda self, y, x: self.lin.weight.mul_(2))
+    with pytest.raises(NotImplementedError, match="into a parameter"):
+        refused(lambda self, y, x: self.lin.weight.data.clamp_(-1, 1))
+    with pytest.raises(NotImplementedError, match="into a parameter"):
+        refused(lambda self, y, x: setattr(self.lin.weight, "data", y.t()[:, :4]))
+    with pytest.raises(NotImplementedError, match="do not lie in order"):
+        refused(lambda self, y, x: y.t().as_strided((2,), (1,)).mul_(2))
+    with pytest.raises(NotImplementedError, match="several elements are one"):
+        refused(lambda self, y, x: y.unfold(1, 2, 1).mul_(2))
     with pytest.raises(NotImplementedError, match="several elements are one"):
         refused(lambda self, y, x: y[:1].expand(5, 6).add_(1))
-    with pytest.raises(NotImplementedError, match="index in one step"):
-        refused(lambda self, y, x: y.new_zeros(5, 6)[0].copy_(y[0]))
+    outside = torch.ones(3, 6)
+    for written in (lambda self, y, x: outside.__setitem__(0, y[0]), lambda self, y, x: outside[:1].copy_(y[:1]), lambda self, y, x: self.scratch.add_(y[:3]),
+                    lambda self, y, x: torch.as_tensor(outside.numpy())[0].mul_(y[0])):  # fmt: skip
+        with pytest.raises(NotImplementedError, match=r"constants that was not made in forward.*test_writes.py:\d+"):
+            refused(written)
+    assert bool((outside == 1).all())
+    with pytest.raises(NotImplementedError, match="of memory of torch.float32"):
+        refused(lambda self, y, x: [(z.view(torch.int32), z.copy_(y)) for z in [torch.zeros(5, 6)]][0][0] + 1)
     with pytest.raises(NotImplementedError, match="depends on values"):
         refused(lambda self, y, x: y.__setitem__(y > 0, y[:1]))
     with pytest.raises(NotImplementedError, match="makes"):

@@ -6,7 +6,7 @@ import torch
 
 from sambaflow.samba import _state as tracing
 
-_NOT_CARRIED = ("_held", "_value", "_view_of", "_session", "grad")  # nodes of a graph are nobody else's, and no session has traced a copy
+_NOT_CARRIED = ("_held", "_value", "_trace", "_view", "_session", "grad")  # nodes of a graph are nobody else's, and no session has traced a copy
 
 
 def _state(tensor):

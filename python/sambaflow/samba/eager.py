@@ -49,7 +49,7 @@ _TORCHS = frozenset(
     _standard_gamma _sample_dirichlet unflatten movedim moveaxis broadcast_to unfold
     as_strided requires_grad_ gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill index_reduce index take put flip fliplr flipud
     rot90 roll tril triu diag diag_embed diagonal hstack vstack row_stack dstack block_diag meshgrid repeat tile pad reflection_pad1d reflection_pad2d reflection_pad3d
-    replication_pad1d replication_pad2d replication_pad3d one_hot""".split()
+    replication_pad1d replication_pad2d replication_pad3d pad_sequence one_hot""".split()
 )
 # Functions whose numbers stand beside tensors and may change from call to call.
 _OF_NUMBERS = frozenset(
@@ -127,7 +127,7 @@ class _Recorder(Tracer):
         if isinstance(x, torch.Tensor):
             plain = x._held if isinstance(x, SambaTensor) else x
             value = self.declare(name, plain.dtype, plain.shape)
-            self.traced.append(from_value(value, plain.shape, plain.dtype))
+            self.traced.append(from_value(value, plain.shape, plain.dtype, self.id))
             return self.traced[-1]
         if self.of_numbers and type(x) in (int, float):
             return _Number(type(x), f"{name} (number)")

@@ -188,7 +188,7 @@ class _Lazy:
     @property
     def data(self):
         """The values; a placeholder for them, to be initialized, as long as they are not made."""
-        return _view(self) if self.lazy else SambaTensor.data.fget(self)
+        return _view(self) if _state.tracer is None and self.lazy else SambaTensor.data.fget(self)
 
     @data.setter
     def data(self, tensor):

@@ -57,12 +57,16 @@ class SambaTensor(TorchMethods, torch.Tensor):
             raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
         else:
             held = None
-        return make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
+        made = make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
+        if isinstance(torch_tensor, SambaTensor):
+            made._trace = torch_tensor._trace
+        return made
 
     # what most tensors have stands here once, and what one has that torch made without our __new__
     _held = None
     _sn_name = _UNNAMED
     _value = None  # samba_value while traced
+    _trace = None  # the Tracer.id whose model made it, traced or with values
     _view = None  # rules.views.View: what it is of another tensor
     _form = 0  # times that its shape was changed in place
     _written = 0  # times that something was written into it, by itself or a view
@@ -193,16 +197,20 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @property
     def data(self):
-        """The torch tensor with the values; of a traced tensor itself, without gradients."""
-        if _state.tracer is not None and self._value is not None:
+        """The torch tensor with the values; while a model is traced, of a tensor that the graph has, and of one that forward has made, what detach() gives."""
+        if _state.tracer is not None and (self._trace == _state.tracer.id or _state.tracer.is_symbolic((self,), {})):
             return self.detach()
         return None if self._held is None else self._held.detach()
 
     @data.setter
     def data(self, tensor):
-        tensor = to_torch(tensor)
+        if _state.tracer is None or not _state.tracer.is_symbolic((tensor,), {}):
+            tensor = to_torch(tensor)
         if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.tracer is not None):
             raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
+        if _state.tracer is not None and _state.tracer.is_symbolic((self, tensor), {}):
+            self.detach().copy_(tensor)
+            return
         if tensor.dtype != self.dtype:  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
             take_form(self, make_wrapper(SambaTensor, tensor, None, None))
         self._held = tensor
@@ -337,7 +345,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def _fetched(self, session, inplace):
         """cpu, from a session that may be another than its own."""
-        if not session.is_loaded or (self._keeps_name and not session.has(self._sn_name)):
+        if _state.tracer is not None or not session.is_loaded or (self._keeps_name and not session.has(self._sn_name)):
             return self
         self._on_device()  # the name, or an error
         self._held = _into(self._held if inplace else None, session.device_get(self._sn_name))
@@ -425,9 +433,11 @@ def plain_tensor(held, name, batch_dim=None):
     return self
 
 
-def from_value(value, shape, dtype):
-    """A traced tensor: a node of a graph."""
-    return make_wrapper(SambaTensor, None, shape, dtype, value=value)
+def from_value(value, shape, dtype, trace):
+    """A traced tensor: a node of the graph of the Tracer of that id."""
+    self = make_wrapper(SambaTensor, None, shape, dtype, value=value)
+    self._trace = trace
+    return self
 
 
 def _refuse_traced(tensor, what):

@@ -4,7 +4,9 @@
 While a tracer is at work, torch hands every function of a SambaTensor to `function`, whole (torch.nn.functional.layer_norm), and what no
 rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; they call the C library, which alone knows shapes,
 dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
+import collections
 import contextlib
+import itertools
 import re
 import sys
 import types
@@ -19,9 +21,10 @@ from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.directives import FUSIONS
+from sambaflow.samba.left import Left
 from sambaflow.samba.regions import Regions
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, to_torch
-from sambaflow.samba.views import in_place, refresh
+from sambaflow.samba.views import in_place, refresh, settle
 from sambaflow.words import encoded, message, text
 
 _BYTES = re.compile(r' data="[0-9a-f]*("| (?=\.\.\.))')  # of a constant, as a graph's text has them
@@ -44,9 +47,12 @@ def dtype_number(dtype):
 class Tracer:
     """One graph in the making."""
 
+    _ids = itertools.count(1)
+
     def __init__(self, name, modules=None, scope="", prefix="", context=None):
         """`scope`: of one graph of several, its name, which stands before those that are made up. `prefix` stands before modules' paths. `context`:
         where graphs that are compiled together are made."""
+        self.id = next(self._ids)  # which tensors are its own: graphs of others may be gone
         self.context = context or Context()
         self.scope, self.prefix = scope and f"{scope}.", prefix and f"{prefix}."
         made = ffi.new("samba_graph **")
@@ -54,12 +60,17 @@ class Tracer:
         self.graph = self.context.owned(made[0], lib.samba_graph_free)
         self.names = {}  # id of a parameter or buffer -> (its name, itself, whether it is a parameter)
         self.values = {}  # id -> samba_value
+        self.versions = {}  # id of a constant -> of the values that the graph has
+        self.writes = collections.Counter()  # address of memory of SambaTensors -> times that values were written into it
+        self.memories = {}  # address of memory that the model has made and that a traced tensor was written into -> the traced tensor it has become
+        self.without_gradient = set()  # indices of values that are known to have none
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
         self.kept_regions = {}  # id of what stands for an input with a region name -> its samba_value: what is written into it stays on the device
         self.arguments = {}  # id of an argument -> what stands for it
         self.kept = []  # what has an id here stays alive
         self.regions = Regions(named=bool(scope))
         self.paths = {id(module): path for path, module in modules} if modules else {}
+        self.left = Left(modules or [])
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
         self.dropouts = 0  # traced so far: those outside modules are numbered
@@ -105,16 +116,29 @@ class Tracer:
     def value(self, x):
         """The samba_value of a tensor: traced, a parameter, or a constant."""
         if isinstance(x, SambaTensor):
-            if x._view is not None:
+            if self.memories and x._held is not None and id(x) not in self.names:
+                settle(self, x)
+            if x._view is not None and x._trace == self.id:
                 refresh(self, x)
             if x._value is not None:
+                if x._trace != self.id:
+                    self.left.refuse(self, x)
                 return x._value
-        found = self.values.get(id(x))
-        if found is None:
+        found, version = self.values.get(id(x)), None if id(x) in self.names else self._version(x)
+        if found is None or self.versions.get(id(x)) != version:
             found = self._leaf(x)
-            self.values[id(x)] = found
+            self.values[id(x)], self.versions[id(x)] = found, version
             self.kept.append(x)
         return found
+
+    def _version(self, x):
+        """Of the values of a constant: a model may write other ones into it. Below autograd torch does not count."""
+        return self.writes[_storage(x)] if isinstance(x, SambaTensor) else 0 if x.is_inference() else x._version
+
+    def made(self, x):
+        """Marks a tensor with values as one that the model has made: it may be written into."""
+        x._trace = self.id
+        return x
 
     def _leaf(self, x):
         shape = list(x.shape)
@@ -159,6 +183,7 @@ class Tracer:
 
     def finish(self):
         """Writes down what the buffers become; the user's lines end here."""
+        self.left.assign(self)
         self.line = None
         lib.samba_set_source(self.graph, ffi.NULL, 0)
         for leaf, value in self.assigned.values():
@@ -199,8 +224,11 @@ class Tracer:
     def is_symbolic(self, args, kwargs):
         """Whether a tensor among them is known only when the graph runs."""
         for x in torch.utils._pytree.tree_leaves((args, kwargs)):
-            if isinstance(x, SambaTensor) and (x._value is not None or id(x) in self.names):
-                return True
+            if isinstance(x, SambaTensor):
+                if self.memories and x._held is not None and id(x) not in self.names:
+                    settle(self, x)
+                if x._value is not None or id(x) in self.names:
+                    return True
         return False
 
     # ---- results ----
@@ -210,8 +238,9 @@ class Tracer:
         self.check()
         if self.grad is False and _TORCH_DTYPES[lib.samba_value_dtype(value)].is_floating_point:
             value = lib.samba_detach(value)
+            self.without_gradient.add(value.index)
         shape = [lib.samba_value_size(value, d) for d in range(lib.samba_value_rank(value))]
-        return from_value(value, shape, _TORCH_DTYPES[lib.samba_value_dtype(value)])
+        return from_value(value, shape, _TORCH_DTYPES[lib.samba_value_dtype(value)], self.id)
 
     def check(self):
         status = lib.samba_graph_status(self.graph)
@@ -305,7 +334,7 @@ class Tracer:
     def aten(self, func, args, kwargs):
         """An ATen operator: by a rule, or by torch's own decomposition."""
         if not self.is_symbolic(args, kwargs):
-            return run_on_held(func, args, kwargs)
+            return self._made_by(func, run_on_held(func, args, kwargs), args, kwargs)
         rule = RULES.get(func) or RULES.get(func.overloadpacket)
         if rule is not None:
             result = self._apply(rule, func, args, kwargs)
@@ -324,6 +353,20 @@ class Tracer:
                 called, short = torch.overrides.resolve_name(self.called) or self.called.__name__, self.called.__name__
                 part = f", of which {func} is a part," if not str(func).startswith(f"aten.{short}.") else ""
             raise UnsupportedError(f"the operator {called}{part} has no counterpart in a graph: compute it before, on the host, and pass the result as an input{self.where()}")
+        return result
+
+    def _made_by(self, func, result, args, kwargs):
+        """Marks what an operator has made of tensors with values, unless it lies in the memory of one that the model has not made."""
+        if func._schema.is_mutable:
+            self.writes.update({_storage(x) for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, SambaTensor)})
+        outside = None
+        for x in torch.utils._pytree.tree_leaves(result):
+            if isinstance(x, SambaTensor) and x._trace is None:
+                if outside is None:
+                    given = [y for y in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(y, torch.Tensor) and getattr(y, "_trace", None) != self.id]
+                    outside = {_storage(y) for y in given}
+                if _storage(x) not in outside:
+                    self.made(x)
         return result
 
     def _in_place(self, func, args, kwargs):
@@ -349,6 +392,12 @@ class Tracer:
                 name = func.__self__.__name__
             name = name if name.startswith("__") else name.removeprefix("_")
             raise refused(f"{name}: {isinstance(error, TypeError) and mismatch(rule, args, kwargs) or error}{self.where()}") from error
+
+
+def _storage(x):
+    """The address of the memory that values lie in; None where there is none."""
+    held = getattr(x, "_held", x)
+    return held.untyped_storage().data_ptr() if held is not None and held.layout is torch.strided else None
 
 
 INSTEAD = {}  # what asks for values -> what to do instead
@@ -401,10 +450,11 @@ def _inside(func):
 
 
 class _Factories(torch.overrides.TorchFunctionMode):
-    """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them."""
+    """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them: of numbers alone, or copies."""
 
-    MADE_BY = {torch.zeros, torch.ones, torch.full, torch.empty, torch.zeros_like, torch.ones_like, torch.full_like, torch.empty_like,
-               torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full, torch.Tensor.new_empty, torch.Tensor.new}  # fmt: skip
+    COPIES = {torch.zeros_like, torch.ones_like, torch.full_like, torch.empty_like, torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full,
+              torch.Tensor.new_empty, torch.Tensor.new_tensor, torch.Tensor.new, torch.clone, torch.Tensor.clone, torch.tensor}  # fmt: skip
+    OVER = {torch.as_tensor, torch.asarray, torch.frombuffer, torch.from_file}  # memory that others may have
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in RANDOM and _state.tracer is not None:
@@ -412,9 +462,17 @@ class _Factories(torch.overrides.TorchFunctionMode):
             if drawn is not NotImplemented:
                 return drawn
         result = func(*args, **(kwargs or {}))
-        if func not in self.MADE_BY or isinstance(result, SambaTensor) or torch._C._functorch.peek_interpreter_stack() is not None:
+        if type(result) is not torch.Tensor or not self._makes(func, args, kwargs) or torch._C._functorch.peek_interpreter_stack() is not None:
             return result  # inside torch.vmap everything is torch's: transformers' masks before version 5
-        return SambaTensor(result)
+        if result.is_complex() or not result.is_cpu or result.layout is not torch.strided:
+            return result
+        made = SambaTensor(result)
+        return made if _state.tracer is None else _state.tracer.made(made)
+
+    def _makes(self, func, args, kwargs):
+        if func in self.OVER:
+            return isinstance(args[0] if args else next(iter(kwargs.values())), (bool, int, float, list, tuple))
+        return func in self.COPIES or not any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves((args, kwargs or {})))
 
 
 _apply_torch = torch.autograd.Function.apply.__func__
@@ -507,6 +565,7 @@ def at_work(tracer):
             tracer.finish()
     finally:
         _state.tracer = None
+        tracer.left.restore(tracer)
         torch.compiler._is_compiling_flag = compiling
         torch.autograd.Function.apply = apply
         torch._functorch.vmap._add_batch_dim, torch.utils.hooks.BackwardHook._apply_on_tensors = _add_batch_dim, hook

@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import NONE, binary, cast, in_place, method_in_place, named, unary, unsupported
+from sambaflow.samba.rules.common import NONE, binary, cast, floating, in_place, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
+from sambaflow.samba.views import root, unseen, view
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -154,7 +155,8 @@ def to(t, input, *args, **kwargs):
     dtype = kwargs.get("dtype")
     for word in (*args, kwargs.get("other")):
         dtype = word if isinstance(word, torch.dtype) else word.dtype if isinstance(word, torch.Tensor) else dtype
-    return cast(t, input, dtype)
+    copy = kwargs.get("copy", len(args) > 1 and args[-1] is True and args[-2] in (True, False))  # behind non_blocking
+    return cast(t, clone(t, input) if copy else input, dtype)
 
 
 @rule(T.type)
@@ -180,17 +182,39 @@ for _name, _dtype in {"float": torch.float32, "double": torch.float64, "half": t
 
 @rule(aten._to_copy)
 def to_copy(t, input, *, dtype=None, **_):
-    return cast(t, input, dtype)
+    return cast(t, clone(t, input), dtype)
 
 
-@rule(T.contiguous, T.clone, torch.clone, aten.clone, aten.alias, aten.lift_fresh, T.cpu)
-def same(t, input, *_, **__):
+@rule(T.clone, torch.clone, aten.clone)
+def clone(t, input, **_):
     return t.wrap(t.value(input))
+
+
+@rule(aten.alias, aten.lift_fresh, T.cpu, T.requires_grad_)
+def same(t, input, *_, **__):
+    return input
+
+
+@rule(T.contiguous)
+def contiguous(t, input, memory_format=torch.contiguous_format):
+    def meta(x):
+        if not x.is_contiguous(memory_format=memory_format):
+            raise RuntimeError
+        return x
+
+    return view(t, input, lambda value: value, lambda _, value: value, meta)
 
 
 @rule(T.detach, torch.detach, aten.detach)
 def detach(t, input):
-    return t.wrap(lib.samba_detach(t.value(input)))
+    """A view. Autograd does not see what is written through it: the tensor has the new values, and the gradient it had."""
+
+    def put(base, value):
+        if t.is_buffer(root(input)) or not floating(input):
+            return value
+        return unseen(t, base, value)
+
+    return view(t, input, lib.samba_detach, put, lambda x: x)
 
 
 # ---- in place ----

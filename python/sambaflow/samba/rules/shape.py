@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same elements under other shapes and at other places; parts of them and several joined; copies written into."""
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -7,7 +9,7 @@ from sambaflow._core import ffi, lib
 from sambaflow.samba.rules.common import cast, dims_of, filled, in_place, method_in_place, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import rule
-from sambaflow.samba.views import reshape_itself, view
+from sambaflow.samba.views import placed, reshape_itself, strides, view
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -96,9 +98,11 @@ def matrices_transposed(t, input):
 
 @rule(T.expand, torch.broadcast_to, T.broadcast_to, aten.expand)
 def expand(t, input, *size, implicit=False):
-    sizes = sizes_of(size)
+    sizes, before = sizes_of(size), list(input.shape)
 
-    def put(*_):
+    def put(base, value):
+        if math.prod(_shape(t, value)) == math.prod(before):
+            return lib.samba_reshape(value, len(before), before)
         unsupported(t, "writing into an expanded tensor, of which several elements are one: clone() it first")
 
     return view(t, input, lambda value: lib.samba_expand(value, len(sizes), sizes), put, lambda x: x.expand(sizes))
@@ -217,6 +221,13 @@ def stack(t, tensors, dim=0):
     return t.wrap(lib.samba_stack(len(values), values, dim))
 
 
+@rule(torch._C._nn.pad_sequence)
+def pad_sequence(t, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    longest = max(len(x) for x in sequences)
+    padded = [[0, longest - len(x)] if padding_side == "right" else [longest - len(x), 0] for x in sequences]
+    return stack(t, [constant_pad_nd(t, x, [0, 0] * (rank(x) - 1) + pad, padding_value) for x, pad in zip(sequences, padded)], 0 if batch_first else 1)
+
+
 @rule(torch.block_diag)
 def block_diag(t, *tensors):
     values = [t.value(x) for x in tensors]
@@ -295,7 +306,7 @@ def _like(*functions):
     @rule(*functions)
     def traced(t, input, *args, **kwargs):
         kwargs.setdefault("dtype", input.dtype)
-        return SambaTensor(functions[0](torch.empty(input.shape, dtype=input.dtype), *args, **kwargs))
+        return t.made(SambaTensor(functions[0](torch.empty(input.shape, dtype=input.dtype), *args, **kwargs)))
 
 
 _like(torch.zeros_like)
@@ -465,13 +476,41 @@ def as_strided(t, input, size, stride, storage_offset=None):
     """Places in the memory that torch thinks the tensor has, in order and without gaps."""
     if len(size) != len(stride):
         raise ValueError(f"{len(size)} sizes and {len(stride)} strides: expected as many")
-    return t.wrap(lib.samba_as_strided(t.value(input), len(size), list(size), list(stride), storage_offset or 0))
+    size, stride, begin = list(size), list(stride), storage_offset or 0
+
+    def put(base, value):
+        return placed(t, base, torch.arange(input.numel()).as_strided(size, stride, begin), value)
+
+    def meta(x):
+        return x.as_strided(size, stride, x.storage_offset() + begin)
+
+    return view(t, input, lambda value: lib.samba_as_strided(value, len(size), size, stride, begin), put, meta)
+
+
+@rule(torch.as_strided, T.as_strided)
+def as_strided_(t, input, size, stride, storage_offset=None):
+    """The same where the tensor's own memory is in order; of a part of another one's, that begins at its first element."""
+    own = strides(t, input)
+    begin = 0 if storage_offset is None else storage_offset - own.storage_offset()
+    if not own.is_contiguous() or (begin < 0 < own.storage_offset()):
+        unsupported(t, f"as_strided of a view of {tuple(input.shape)} whose elements do not lie in order, or from a place before it: take it of contiguous()")
+    return as_strided(t, input, size, stride, begin)
+
+
+@rule(T.fill_diagonal_)
+def fill_diagonal_(t, input, fill_value, wrap=False):
+    where = torch.zeros(input.shape, dtype=torch.bool).fill_diagonal_(True, wrap)
+    return in_place(t, input, t.wrap(lib.samba_where(t.value(where), t.value(filled(t, [], fill_value, input)), t.value(input))), True)
 
 
 @rule(T.unfold, aten.unfold)
 def unfold(t, input, dimension, size, step):
     """Windows of a dim, which become the last dim."""
-    return t.wrap(lib.samba_windows(t.value(input), dimension, size, step))
+
+    def put(base, value):
+        return placed(t, base, torch.arange(input.numel()).view(input.shape).unfold(dimension, size, step), value)
+
+    return view(t, input, lambda value: lib.samba_windows(value, dimension, size, step), put, lambda x: x.unfold(dimension, size, step))
 
 
 method_in_place(T.tril_, tril)
