@@ -232,9 +232,14 @@ static samba_status find_ranges(samba_compiler *c)
         if (node->op != SAMBA_OP_cross_entropy && node->op != SAMBA_OP_embedding && node->op != SAMBA_OP_gather && node->op != SAMBA_OP_scatter)
             continue;
         samba_ref index = node->inputs[1];
-        while (samba_ops[samba_node_at(g, index)->op].class_ == SAMBA_VIEW || samba_node_at(g, index)->op == SAMBA_OP_cast)
+        bool part = false;
+        while (samba_ops[samba_node_at(g, index)->op].class_ == SAMBA_VIEW || samba_node_at(g, index)->op == SAMBA_OP_cast) {
+            part = part || samba_node_at(g, index)->op == SAMBA_OP_slice;
             index = samba_node_at(g, index)->inputs[0];
+        }
         const samba_node *leaf = samba_node_at(g, index);
+        if (part && node->op != SAMBA_OP_cross_entropy) /* the rest may be anything; the kernel looks at what it takes, that of the loss does not */
+            continue;
         if (leaf->op != SAMBA_OP_input || samba_dtype_is_floating_point((samba_dtype)leaf->dtype))
             continue;
         for (int t = 0; t < c->plan.tensor_count; t++) {

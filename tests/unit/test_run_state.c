@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a session remembers from run to run, so that parts of a schedule that do not belong together are no step: the mode of FWD, which BCKWD goes
- * on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever the model calls its own. */
+ * on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever the model calls its
+ * own; and which indices an input bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,6 +47,15 @@ static void looking_up(samba_graph *g, const void *unused)
     (void)unused;
     samba_value index = samba_mul(samba_input(g, "y"), samba_integer(g, 2));
     tail(g, samba_add(samba_input(g, "x"), samba_embedding(index, "table", 8, WIDTH)));
+}
+
+/* Row r of `pairs` is a row of a table of 8 and one of a table of 100: neither table bounds the other's column. */
+static void looking_up_columns(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_value pairs = samba_input(g, "y");
+    samba_value few = samba_embedding(samba_select(pairs, 1, 0), "few", 8, WIDTH), many = samba_embedding(samba_select(pairs, 1, 1), "many", 100, WIDTH);
+    samba_loss(g, "loss", samba_mean(samba_mul(samba_input(g, "x"), samba_mul(few, many)), 0, NULL, false));
 }
 
 /* Counts its steps under names that optimizers use as well. */
@@ -176,6 +186,24 @@ static void test_buffers_of_the_model(void **state)
     samba_session_free(b);
 }
 
+static void test_columns_of_indices(void **state)
+{
+    (void)state;
+    samba_tensor *labels = y;
+    need(samba_tensor_new(context, "y", SAMBA_INT64, 2, (const int64_t[]){BATCH, 2}, &y));
+    int64_t *pairs = samba_tensor_data(y);
+    for (int i = 0; i < 2 * BATCH; i++)
+        pairs[i] = i % 2 ? 99 - i : i % 8;
+    samba_session *session = session_of("columns", looking_up_columns, samba_sgd(0.1), 1);
+    need(run(session, NULL, true));
+    pairs[4] = 8;
+    assert_int_equal(run(session, NULL, true), SAMBA_ERROR_ARGUMENT);
+    assert_non_null(strstr(samba_error_message(context), "met an index that is out of range"));
+    samba_session_free(session);
+    samba_tensor_free(y);
+    y = labels;
+}
+
 static int make(void **state)
 {
     (void)state;
@@ -202,6 +230,6 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward), cmocka_unit_test(test_bad_data_updates_nothing),
-                                       cmocka_unit_test(test_buffers_of_the_model)};
+                                       cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices)};
     return cmocka_run_group_tests(tests, make, clear);
 }
