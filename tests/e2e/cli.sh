@@ -136,6 +136,7 @@ for model in resnet unet vit; do
     does "$model: train on the digits" "test " "$build/examples/$model" run -p "out/$model/$model.pef" --data "$data" --num-iterations 3
 done
 does "resnet: compare float64 with the reference" "agree with the reference" "$build/examples/resnet" test --width 4 -b 64 --float64
+does "resnet: compare inference with the reference" "all 2 tensors agree with the reference" "$build/examples/resnet" test --width 4 -b 4 --inference
 "$build/examples/unet" compile --num-classes 5 --output-folder five >/dev/null 2>&1
 refuses "unet: more labels than classes" 1 "is not among the model's" "$build/examples/unet" run -p five/unet/unet.pef --data "$data" --num-classes 5
 refuses "unet: an image that cannot be halved" 64 "--image-size must be divisible" "$build/examples/unet" compile --image-size 30
