@@ -64,19 +64,18 @@ def figure_row(case, figures):
 
 def make_row(case, ours, plan, peers, peaks, given):
     """`ours` is a summary with what step.c says of load and plan, `plan` what `sambaflow inspect` says, `peers` summaries by name or {"absent": why}.
-    `peaks` are the greatest of the run, `given` what the machine gave while this case was timed."""
+    `peaks` are the greatest of the run, `given` what the machine gave between the turns of this case."""
     seconds = ours["ms"] * 1e-3
     timed = {name: peer["ms"] for name, peer in peers.items() if "ms" in peer}
     best = min(timed, key=timed.get, default=None)
-    rate = "bf16_gflops" if case.dtype == "bfloat16" and peaks["bf16_gflops"] else "fp32_gflops"
-    peak = peaks[rate]
+    peak = peaks["bf16_gflops" if case.dtype == "bfloat16" and peaks["bf16_gflops"] else "fp32_gflops"]
     sections = [s for s in plan["sections"] if not s.get("redone_by") and (case.kind == TRAIN or s["type"] == "FWD")]
     moved = sum(s["bytes"] for s in sections)
     return {
         "case": case.name, "kind": case.kind, "dtype": case.dtype, "example": case.example, "batch": case.batch, "settings": case.settings,
         "optimizer": case.optimizer, **ours, "compile_ms": plan["compile_ms"], "model_flops": case.flops(),
         "plan_flops": sum(s["flops"] for s in sections), "plan_moved_bytes": moved, "bytes_per_second": moved / seconds, "peak_gflops": peak,
-        "given_gflops": given[rate], "given_read_gbytes": given["read_gbytes"],
+        "given_read_gbytes": given["read_gbytes"],
         "mfu": case.flops() / seconds / (peak * 1e9), "best_peer": best, "ratio": timed[best] / ours["ms"] if best else None, "peers": peers,
     }
 
@@ -97,7 +96,7 @@ def mib(x):
 def header(group):
     """Of the table: ms of all, then what is ours unless it says whose. "first" is what the first step took longer than the others."""
     firsts = [f"{SHORT[peer]} first" for peer in PEERS[group] if peer in SHORT]
-    return ["case", "ms", "best", *(LABELS[peer] for peer in PEERS[group]), "ratio", "MFU", "peak then", "reading then", "GB/s", "outside", "compile", "start", *firsts, "memory", "plan",
+    return ["case", "ms", "best", *(LABELS[peer] for peer in PEERS[group]), "ratio", "MFU", "reading then", "GB/s", "outside", "compile", "start", *firsts, "memory", "plan",
             f"{LABELS[PEERS[group][0]]}'s"]
 
 
@@ -108,8 +107,7 @@ def cells(row):
         return [row["case"]] + ["-"] * (len(header(group_of(row))) - 1)
     of = {name: row["peers"].get(name, {}) for name in peers}
     texts = [row["case"], short(row["ms"]), short(row["best_ms"])] + [short(of[name].get("ms")) for name in peers]
-    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", f"{100 * row['given_gflops'] / row['peak_gflops']:.0f} %",
-              f"{row['given_read_gbytes']:.0f}", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"]),
+    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", f"{row['given_read_gbytes']:.0f}", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"]),
               short(row["start_ms"])]
     texts += [short(of[name].get("compile_ms")) for name in peers if name in SHORT]
     return texts + [mib(row["peak_bytes"]), mib(row["plan_bytes"]), mib(of[peers[0]].get("peak_bytes"))]
