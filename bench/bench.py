@@ -172,14 +172,14 @@ class Bench:
         return ms, max(1, min(int(1e3 * self.turn_seconds / ms), 20000))
 
     def time(self, contenders, peers):
-        """Name -> all times, and the last answer, of contenders that take turns, each time in another order; and the median of what the machine gave
-        between turns. A peer that fails goes to `peers`."""
-        times, answers, outside, steps, slowest, given = {}, {}, {}, {}, 0, []
+        """Name -> all times, and the last answer, of contenders that take turns, each time in another order; and the median of what reading memory
+        gave between turns, GB/s. A peer that fails goes to `peers`."""
+        times, answers, outside, steps, slowest, reading = {}, {}, {}, {}, 0, []
         turn, turns = -1, self.most_turns  # turn -1 finds out how many steps a turn has
         while turn < turns:
             names = list(contenders)
             first = turn % len(names)
-            given.append(self.peaks())
+            reading.append(self.peaks()["read_gbytes"])
             for name in names[first:] + names[:first]:
                 try:
                     if turn < 0:
@@ -201,7 +201,7 @@ class Bench:
             turn += 1
         for name, answer in answers.items():
             answer["outside_ms"] = statistics.median(outside[name])
-        return times, answers, {name: statistics.median(now[name] for now in given) for name in self.greatest}
+        return times, answers, statistics.median(reading)
 
     def run_case(self, case):
         contenders = {}
@@ -220,12 +220,12 @@ class Bench:
                         peers[peer] = {"absent": str(failure)}
                         if peer in contenders:
                             contenders.pop(peer).end()
-                times, answers, given = self.time(contenders, peers)
+                times, answers, reading = self.time(contenders, peers)
                 for name, contender in contenders.items():
                     peers[name] = report.summary(times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"])
                 ours = {**peers.pop("ours"), **contenders["ours"].about, "first_ms": first, "outside_ms": answers["ours"]["outside_ms"]}
                 ours["start_ms"] = start_ms
-                return report.make_row(case, ours, plan, {peer: peers[peer] for peer in case.peers}, self.greatest, given)
+                return report.make_row(case, ours, plan, {peer: peers[peer] for peer in case.peers}, self.greatest, reading)
             except Absent as reason:
                 return report.absent_row(case, str(reason))
             except Failed as failure:

@@ -62,9 +62,9 @@ def figure_row(case, figures):
     return {"case": case.name, "kind": FIGURE, "dtype": "", "figures": figures, "targets": case.targets}
 
 
-def make_row(case, ours, plan, peers, peaks, given):
+def make_row(case, ours, plan, peers, peaks, reading):
     """`ours` is a summary with what step.c says of load and plan, `plan` what `sambaflow inspect` says, `peers` summaries by name or {"absent": why}.
-    `peaks` are the greatest of the run, `given` what the machine gave between the turns of this case."""
+    `peaks` are the greatest of the run, `reading` the GB/s that reading memory gave between the turns of this case."""
     seconds = ours["ms"] * 1e-3
     timed = {name: peer["ms"] for name, peer in peers.items() if "ms" in peer}
     best = min(timed, key=timed.get, default=None)
@@ -75,7 +75,7 @@ def make_row(case, ours, plan, peers, peaks, given):
         "case": case.name, "kind": case.kind, "dtype": case.dtype, "example": case.example, "batch": case.batch, "settings": case.settings,
         "optimizer": case.optimizer, **ours, "compile_ms": plan["compile_ms"], "model_flops": case.flops(),
         "plan_flops": sum(s["flops"] for s in sections), "plan_moved_bytes": moved, "bytes_per_second": moved / seconds, "peak_gflops": peak,
-        "given_read_gbytes": given["read_gbytes"],
+        "reading_gbytes": reading,
         "mfu": case.flops() / seconds / (peak * 1e9), "best_peer": best, "ratio": timed[best] / ours["ms"] if best else None, "peers": peers,
     }
 
@@ -107,7 +107,7 @@ def cells(row):
         return [row["case"]] + ["-"] * (len(header(group_of(row))) - 1)
     of = {name: row["peers"].get(name, {}) for name in peers}
     texts = [row["case"], short(row["ms"]), short(row["best_ms"])] + [short(of[name].get("ms")) for name in peers]
-    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", f"{row['given_read_gbytes']:.0f}", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"]),
+    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", f"{row['reading_gbytes']:.0f}", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"]),
               short(row["start_ms"])]
     texts += [short(of[name].get("compile_ms")) for name in peers if name in SHORT]
     return texts + [mib(row["peak_bytes"]), mib(row["plan_bytes"]), mib(of[peers[0]].get("peak_bytes"))]
