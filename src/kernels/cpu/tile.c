@@ -261,9 +261,11 @@ static void run_stage(const void *state, char *scratch, int phase, int thread, i
     int64_t width = program->tile_cols, across = width > 0 ? (program->cols + width - 1) / width : 1;
     int64_t down = (program->rows + program->tile_rows - 1) / program->tile_rows, tiles = down * across;
     for (int64_t tile = tiles * thread / threads, end = tiles * (thread + 1) / threads; tile < end; tile++) {
-        tile_place at = place_tile(program, tile, across), next = place_tile(program, tile + 1, across);
-        if (program->far && tile + 1 < end)
+        tile_place at = place_tile(program, tile, across);
+        if (program->far && tile + 1 < end) {
+            tile_place next = place_tile(program, tile + 1, across);
             fetch_tile(program, next.row0, next.rows, next.col0, next.cols);
+        }
         run_tile(program, frame, at.row0, at.rows, at.col0, at.cols);
     }
 }
