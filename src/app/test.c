@@ -101,9 +101,9 @@ static samba_array array_of(const samba_tensor *tensor)
  * default. */
 static bool fill_leaf(tester *t, const samba_node *node, samba_array *array)
 {
-    bool rate = node->op == SAMBA_OP_argin &&
+    bool off = node->op == SAMBA_OP_argin &&
                 (node->attrs->argin.role == 1 || (node->attrs->argin.role == 3 && t->run->arguments->inference));
-    if (node->op != SAMBA_OP_state && !rate)
+    if (node->op != SAMBA_OP_state && !off)
         return false;
     *array = (samba_array){.dtype = (samba_dtype)node->dtype, .rank = node->rank};
     memcpy(array->shape, node->shape, sizeof node->shape);
@@ -113,7 +113,7 @@ static bool fill_leaf(tester *t, const samba_node *node, samba_array *array)
     array->data = samba_arena_alloc(&t->arena, size * (size_t)array->numel + 1);
     if (!array->data)
         return false;
-    double value = !rate && node->attrs->state.init == SAMBA_INIT_CONSTANT ? node->attrs->state.init_a : 0;
+    double value = !off && node->attrs->state.init == SAMBA_INIT_CONSTANT ? node->attrs->state.init_a : 0;
     for (int64_t i = 0; i < array->numel; i++)
         samba_store_double(array->dtype, (char *)array->data + size * (size_t)i, value);
     return true;

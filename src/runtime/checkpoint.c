@@ -13,17 +13,17 @@
 
 #define PROGRESS "sambaflow.session" /* int64 (2): seed, forward runs */
 
-static bool begins_with(const char *name, const char *prefix, size_t length) { return strncmp(name, prefix, length) == 0; }
-
-/* Is there a parameter of that name? */
-static bool is_parameter(const samba_session *session, const char *name, size_t length)
+bool samba_is_of(const samba_session *session, const samba_plan_tensor *tensor, const char *ending, samba_tensor_kind kind)
 {
-    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
-        const samba_plan_tensor *tensor = &session->plan.tensors[i];
-        if (tensor->kind == SAMBA_KIND_PARAMETER && begins_with(tensor->name, name, length) && tensor->name[length] == '\0')
-            return true;
+    size_t length = strlen(tensor->name), after = strlen(ending), base = length - after;
+    bool found = false;
+    if (length <= after || strcmp(tensor->name + base, ending) != 0)
+        return false;
+    for (int32_t i = 0; i < session->plan.tensor_count && !found; i++) {
+        const samba_plan_tensor *of = &session->plan.tensors[i];
+        found = of->kind == (int32_t)kind && strncmp(of->name, tensor->name, base) == 0 && of->name[base] == '\0';
     }
-    return false;
+    return found;
 }
 
 /* Has the name's owner other tensors? An optimizer has none by its own name, a module that counts steps has. */
@@ -31,7 +31,7 @@ static bool has_others(const samba_session *session, const char *name, size_t le
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const char *other = session->plan.tensors[i].name;
-        if (begins_with(other, name, length) && other[length] == '.' && strcmp(other, name) != 0)
+        if (strncmp(other, name, length) == 0 && other[length] == '.' && strcmp(other, name) != 0)
             return true;
     }
     return false;
@@ -44,13 +44,12 @@ bool samba_is_optimizer_state(const samba_session *session, const samba_plan_ten
     const char *name = tensor->name, *dot = strrchr(name, '.');
     if (tensor->kind != SAMBA_KIND_BUFFER || !dot || dot == name)
         return false;
-    size_t length = (size_t)(dot - name);
     if (strcmp(dot, step) == 0)
-        return tensor->dtype == SAMBA_FLOAT64 && tensor->rank == 0 && !has_others(session, name, length);
+        return tensor->dtype == SAMBA_FLOAT64 && tensor->rank == 0 && !has_others(session, name, (size_t)(dot - name));
     bool fits = false;
     for (int i = 0; i < SAMBA_COUNT(endings); i++)
-        fits = fits || strcmp(dot, endings[i]) == 0;
-    return fits && is_parameter(session, name, length);
+        fits = fits || samba_is_of(session, tensor, endings[i], SAMBA_KIND_PARAMETER);
+    return fits;
 }
 
 static bool is_saved(const samba_session *session, const samba_plan_tensor *tensor, bool with_state)

@@ -38,15 +38,7 @@ typedef struct shard { /* what of a role lies in one file: count tensors from th
 /* "<output>.grad": what the backward starts from. */
 static bool is_output_gradient(const samba_session *session, const samba_plan_tensor *tensor)
 {
-    static const char ending[] = ".grad";
-    char name[1024];
-    size_t length = strlen(tensor->name), base = length - (sizeof ending - 1);
-    if (length < sizeof ending || base >= sizeof name || strcmp(tensor->name + base, ending) != 0)
-        return false;
-    memcpy(name, tensor->name, base);
-    name[base] = '\0';
-    int32_t of = samba_names_find(&session->tensors, name);
-    return of >= 0 && session->plan.tensors[of].kind == SAMBA_KIND_OUTPUT;
+    return samba_is_of(session, tensor, ".grad", SAMBA_KIND_OUTPUT);
 }
 
 static bool gradients_wait(const samba_session *session)
