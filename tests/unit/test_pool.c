@@ -123,6 +123,7 @@ static void test_pool(void **state)
         {6, 50, 3, 3, 1, 1, 1, 1, 1, 1}, {4, 40, 3, 5, 3, 3, 1, 2, 2, 2}, {9, 9, 9, 9, 9, 9, 0, 0, 1, 1}, /* one, three, as many as columns */
         {8, 40, 2, 1, 3, 2, 0, 0, 1, 1}, {5, 70, 2, 2, 4, 5, 1, 1, 1, 2}, {3, 2, 2, 2, 1, 1, 1, 1, 3, 3}, /* windows apart; none of one inside */
         {20, 1, 3, 1, 1, 1, 1, 0, 4, 1}, {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},
+        {7, 7, 7, 7, 7, 7, 0, 0, 1, 1}, {1, 1, 1, 1, 1, 1, 0, 0, 1, 1}, {2, 2, 2, 2, 1, 3, 0, 0, 1, 1}, {17, 33, 17, 33, 1, 1, 0, 0, 1, 1}, /* the whole plane */
     };
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT8};
     srand(7);
@@ -144,6 +145,7 @@ static void test_pool(void **state)
                 if (!pool.average && !whole && pool.w > 0) {
                     write(&t, t.memory, 0, 17 % (pool.h * pool.w), NAN);
                     write(&t, t.memory, 0, 18 % (pool.h * pool.w), -INFINITY);
+                    write(&t, t.memory, 0, 23 % (pool.h * pool.w), NAN);
                     for (int64_t k = pool.h * pool.w; k < 2 * pool.h * pool.w; k++) /* a plane of nothing but -inf */
                         write(&t, t.memory, 0, k, -INFINITY);
                 }

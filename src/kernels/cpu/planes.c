@@ -13,6 +13,13 @@ static bool is_2x2(const samba_pool *p)
            p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1 && 2 * p->oh <= p->h && 2 * p->ow <= p->w;
 }
 
+/* One window that is the whole plane: global pooling. */
+static bool is_whole(const samba_pool *p)
+{
+    bool fits = p->kernel[0] == p->h && p->kernel[1] == p->w && p->padding[0] == 0 && p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1;
+    return p->oh == 1 && p->ow == 1 && p->h > 0 && p->w > 0 && (p->adaptive || fits);
+}
+
 /* Elements of INDICES */
 typedef int32_t index_f32;
 typedef int64_t index_f64, index_i64;

@@ -349,6 +349,63 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
         }
 }
 
+/* ---- one window, the whole plane: passed over as it lies, a vector at a time ---- */
+
+/* Where the greatest of n elements lies: the first that equals it, or the last that is no number. */
+static int64_t NAME(find_greatest)(const T *x, int64_t n)
+{
+    VECTOR v = NAME(load_span)(x, NAME(span_of)(n));
+    T lanes[NAME_LANES];
+    for (int64_t i = NAME_LANES; i + NAME_LANES <= n; i += NAME_LANES)
+        v = NAME(greater)(v, NAME(load_whole)(x + i));
+    __builtin_memcpy(lanes, &v, sizeof lanes);
+    T most = x[0];
+    for (int64_t i = 0; i < NAME_LANES && i < n; i++)
+        most = lanes[i] > most || NO_NUMBER(lanes[i]) ? lanes[i] : most;
+    for (int64_t i = n < NAME_LANES ? n : n / NAME_LANES * NAME_LANES; i < n; i++)
+        most = x[i] > most || NO_NUMBER(x[i]) ? x[i] : most;
+    if (NO_NUMBER(most)) {
+        int64_t at = n - 1;
+        while (!NO_NUMBER(x[at]))
+            at--;
+        return at;
+    }
+    int64_t at = 0;
+    for (int64_t band = 4 * NAME_LANES; at + band <= n; at += band) { /* bands without it are passed over */
+        VECTOR a = NAME(load_whole)(x + at), b = NAME(load_whole)(x + at + NAME_LANES);
+        VECTOR c = NAME(load_whole)(x + at + 2 * NAME_LANES), d = NAME(load_whole)(x + at + 3 * NAME_LANES);
+        a = NAME(greater)(NAME(greater)(a, b), NAME(greater)(c, d));
+        bool there = false;
+        __builtin_memcpy(lanes, &a, sizeof lanes);
+        UNROLL for (int i = 0; i < NAME_LANES; i++)
+            there |= lanes[i] == most;
+        if (there)
+            break;
+    }
+    while (x[at] != most)
+        at++;
+    return at;
+}
+
+static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, const T *dy, void *result)
+{
+    int64_t n = p->h * p->w;
+    T *y = result;
+    int64_t *places = result;
+    for (int64_t plane = 0; plane < planes; plane++) {
+        const T *from = x + plane * n;
+        int64_t at = NAME(find_greatest)(from, n);
+        if (p->gradient) {
+            memset(y + plane * n, 0, (size_t)n * sizeof *y);
+            y[plane * n + at] = dy[plane];
+        } else if (p->indices) {
+            places[plane] = at;
+        } else {
+            y[plane] = from[at];
+        }
+    }
+}
+
 /* ---- */
 static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, const T *dy, void *result, const samba_pool_scratch *scratch)
 {
@@ -357,6 +414,10 @@ static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, c
     T *lines = scratch->lines, *row = scratch->value;
     if (!p->indices && is_2x2(p)) {
         NAME(max_2x2)(p, planes, x, dy, result);
+        return;
+    }
+    if (is_whole(p)) {
+        NAME(max_whole)(p, planes, x, dy, result);
         return;
     }
     for (int64_t i = 0; i < plan->kept * plan->kept_size; i++)
