@@ -57,8 +57,15 @@ SAMBA_API samba_value samba_weight_norm(samba_value v, samba_value g, int dim);
 /* a and b broadcast. cosine_similarity: along dim, lengths no less than eps. pairwise_distance: the p-norm of a - b + eps over the last dim. */
 SAMBA_API samba_value samba_cosine_similarity(samba_value a, samba_value b, int dim, double eps);
 SAMBA_API samba_value samba_pairwise_distance(samba_value a, samba_value b, double p, double eps, bool keepdim);
-/* torch.cdist: a (..., P, M), b (..., R, M), leading dims broadcast; distances (..., P, R). */
-SAMBA_API samba_value samba_cdist(samba_value a, samba_value b, double p);
+/* torch.cdist: a (..., P, M), b (..., R, M), leading dims broadcast; distances (..., P, R). Of p = 2, sqrt(a a + b b - 2 a b) has its products
+ * in a matmul, many times as fast, but loses to cancellation where rows are near each other: about the root of the dtype's epsilon times
+ * their length. As in torch that is what is done where P or R is more than 25, unless the mode says otherwise. */
+typedef enum samba_cdist_mode {
+    SAMBA_CDIST_MM_IF_NECESSARY, /* torch's compute_mode "use_mm_for_euclid_dist_if_necessary" */
+    SAMBA_CDIST_MM,              /* "use_mm_for_euclid_dist" */
+    SAMBA_CDIST_NO_MM            /* "donot_use_mm_for_euclid_dist" */
+} samba_cdist_mode;
+SAMBA_API samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode mode);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include "trace/losses.h"
 
 #include <sambaflow/elementwise.h>
+#include <sambaflow/linalg.h>
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
@@ -78,7 +79,21 @@ samba_value samba_pairwise_distance(samba_value a, samba_value b, double p, doub
     return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, keepdim), SAMBA_NO_REDUCTION);
 }
 
-samba_value samba_cdist(samba_value a, samba_value b, double p)
+/* sqrt(a a + b b - 2 a b), in float32 whatever contractions are in, as what is left is of rounding's size where rows are near. No gradient
+ * flows to what is at no distance. */
+static samba_value euclidean(const samba_losses *common, samba_value a, samba_value b, int rank_b)
+{
+    samba_graphamp_push(common->graph, false);
+    samba_value squares_a = samba_sum(samba_mul(a, a), 1, &last, true), squares_b = samba_sum(samba_mul(b, b), 1, &last, false);
+    samba_value products = samba_matmul(a, samba_transpose(b, rank_b - 2, rank_b - 1));
+    samba_graphamp_pop(common->graph);
+    samba_value squares = samba_add(squares_a, samba_losses_unsqueeze(squares_b, rank_b - 2));
+    samba_value squared = samba_sub(squares, samba_mul_scalar(products, 2)), zero = samba_losses_number(common, 0);
+    samba_value apart = samba_gt(squared, zero);
+    return samba_where(apart, samba_sqrt(samba_where(apart, squared, samba_losses_number(common, 1))), zero);
+}
+
+samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode mode)
 {
     samba_losses common;
     samba_value v[] = {a, b};
@@ -92,6 +107,11 @@ samba_value samba_cdist(samba_value a, samba_value b, double p)
         return samba_losses_fail_shapes(&common, "values (..., P, M) and (..., R, M) of rank 2 to 7 whose leading dims broadcast", a, b);
     if (!(p >= 0))
         return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "p must be 0 or more, given %g", p));
+    if (mode < SAMBA_CDIST_MM_IF_NECESSARY || mode > SAMBA_CDIST_NO_MM)
+        return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "mode must be a samba_cdist_mode, given %d", (int)mode));
+    bool many = x.shape[x.rank - 2] > 25 || y.shape[y.rank - 2] > 25;
+    if (p == 2 && (mode == SAMBA_CDIST_MM || (mode == SAMBA_CDIST_MM_IF_NECESSARY && many)))
+        return samba_losses_leave(&common, euclidean(&common, v[0], v[1], y.rank), SAMBA_NO_REDUCTION);
     samba_value away = samba_sub(samba_losses_unsqueeze(v[0], x.rank - 1), samba_losses_unsqueeze(v[1], y.rank - 2));
     return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, false), SAMBA_NO_REDUCTION);
 }

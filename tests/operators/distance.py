@@ -51,6 +51,11 @@ def _cdist(make):
     for a, b in [((5, 4), (3, 4)), ((1, 7), (2, 7)), ((2, 5, 3), (4, 3)), ((2, 1, 3, 2), (4, 5, 2)), ((30, 6), (28, 6)), ((0, 3), (2, 3)), ((4, 1), (3, 1))]:
         for p in (2.0, 1.0, 3.0, float("inf")):
             yield Sample((make.tensor(*a), make.tensor(*b)), {"p": p}, terms=3 * a[-1] + 10)
+    for a, b in [((26, 3), (2, 3)), ((2, 40, 9), (33, 9)), ((26, 0), (3, 0))]:
+        yield Sample((make.tensor(*a), make.tensor(*b)), terms=3 * a[-1] + 10)
+    for mode in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+        for rows in (5, 30):
+            yield Sample((make.tensor(rows, 7), make.tensor(4, 7)), {"compute_mode": mode}, terms=3 * 7 + 10)
 
 
 NO_HALVES = dict.fromkeys(HALVES, "torch's kernel has float32 and float64 alone")

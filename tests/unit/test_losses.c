@@ -106,7 +106,7 @@ static void test_recognized(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         samba_graph *g;
         samba_tensor *x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(4, 5)), *label = tensor("label", SAMBA_INT64, 1, SHAPE(4));
         need(samba_graph_new(context, "wrong", &g));
@@ -123,6 +123,7 @@ static void test_refusals(void **state)
         case 3: samba_nll_loss(v, l, &smooth), part = "nll_loss: label_smoothing must be 0, given 0.1; cross_entropy has it"; break;
         case 4: samba_kl_div(none, v, false, SAMBA_SUM), part = "kl_div: operand 0 is a value of no graph"; break;
         case 5: samba_weight_norm(v, v, 7), part = "weight_norm: dim 7 is out of range"; break;
+        case 6: samba_cdist(v, v, 2, (samba_cdist_mode)3), part = "cdist: mode must be a samba_cdist_mode, given 3"; break;
         }
         if (samba_graph_status(g) == SAMBA_OK || !strstr(samba_error_message(context), part))
             fail_msg("case %d: \"%s\", expected \"%s\"", i, samba_error_message(context), part);

@@ -129,6 +129,28 @@ static void test_table(void **unused)
     free_inputs(inputs);
 }
 
+/* Squared distances are what cancellation leaves of squares and products: those of cdist stay in float32, and what follows is as it was. */
+static void test_distances(void **unused)
+{
+    (void)unused;
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5);
+    samba_graph *traced, *lowered;
+    need(samba_graph_new(context, "traced", &traced));
+    need(samba_graph_add_input(traced, x));
+    samba_value h = samba_linear(in(traced, "x"), "fc", 8);
+    samba_output(traced, "y", samba_linear(samba_cdist(h, h, 2, SAMBA_CDIST_MM_IF_NECESSARY), "head", 3));
+    need(samba_lower_precision(traced, SAMBA_BF16, &lowered));
+    int kept = 0, low = 0;
+    for (int64_t i = 0; i < lowered->node_count; i++)
+        if (samba_ops[lowered->nodes[i].op].amp == SAMBA_AMP_low)
+            *(dtype_at(lowered, lowered->nodes[i].inputs[0]) == SAMBA_FLOAT32 ? &kept : &low) += 1;
+    assert_int_equal(kept, 1);
+    assert_int_equal(low, 2);
+    samba_graph_free(lowered);
+    samba_graph_free(traced);
+    samba_tensor_free(x);
+}
+
 /* A weight's gradient is the product's own sum: behind views stands a contraction, not a rounding. */
 static void test_gradients_unrounded(void **unused)
 {
@@ -367,7 +389,7 @@ static void test_inference_drops_nothing(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),    cmocka_unit_test(test_gradients_unrounded),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_distances),    cmocka_unit_test(test_gradients_unrounded),
                                        cmocka_unit_test(test_left_out), cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_losses),   cmocka_unit_test(test_pef_says_it),
                                        cmocka_unit_test(test_warning),  cmocka_unit_test(test_inference_drops_nothing)};

@@ -100,6 +100,15 @@ def pairwise_distance(t, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return t.wrap(lib.samba_pairwise_distance(t.value(x1), t.value(x2), p, eps, keepdim))
 
 
+CDIST_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": lib.SAMBA_CDIST_MM_IF_NECESSARY,
+    "use_mm_for_euclid_dist": lib.SAMBA_CDIST_MM,
+    "donot_use_mm_for_euclid_dist": lib.SAMBA_CDIST_NO_MM,
+}
+
+
 @rule(torch.cdist)
-def cdist(t, x1, x2, p=2.0, compute_mode=None):
-    return t.wrap(lib.samba_cdist(t.value(x1), t.value(x2), p))
+def cdist(t, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    if compute_mode not in CDIST_MODES:
+        raise ValueError(f"compute_mode must be one of {', '.join(CDIST_MODES)}, given {compute_mode!r}")
+    return t.wrap(lib.samba_cdist(t.value(x1), t.value(x2), p, CDIST_MODES[compute_mode]))
