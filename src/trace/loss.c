@@ -6,6 +6,7 @@
 #include "trace/losses.h"
 
 #include <sambaflow/elementwise.h>
+#include <sambaflow/index.h>
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
@@ -95,16 +96,32 @@ static samba_value beside_classes(samba_value a, int rank, int dim, int64_t clas
     return samba_reshape(a, rank, shape);
 }
 
-/* -log probability of each target's class: `share` is the class's weight, 0 where the target is ignored. A label that is no class matches
- * nothing, and its loss is infinite. */
+/* A loss of each target, 0 where it does not count, and the mean over the shares of those that do. */
+static samba_value of_counted(const samba_losses *loss, samba_value each, samba_value share, samba_value counts, const samba_cross_entropy_options *o)
+{
+    samba_value zero = samba_losses_number(loss, 0);
+    each = samba_where(counts, each, zero);
+    if (o->reduction != SAMBA_MEAN)
+        return samba_losses_leave(loss, each, o->reduction);
+    samba_value total = samba_sum(samba_where(counts, share, zero), 0, NULL, false);
+    return samba_cast(samba_div(samba_sum(each, 0, NULL, false), total), loss->dtype);
+}
+
+static samba_value counted(const samba_losses *loss, samba_value labels, const samba_cross_entropy_options *o)
+{
+    return samba_ne(labels, samba_constant(loss->graph, (double)o->ignore_index, SAMBA_INT64, 0, NULL));
+}
+
+/* -log probability of each target's class, of probabilities that are computed beside: `share` is the class's weight. Every class is asked
+ * whether it is the label, in one pass with what makes them and with their gradient. A label that is no class matches nothing, and its loss is
+ * infinite. */
 static samba_value of_classes(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
 {
     samba_node x = samba_trace_node(logs);
     int dim = x.rank > 1;
     int64_t classes = x.shape[dim];
-    samba_graph *graph = loss->graph;
     samba_value zero = samba_losses_number(loss, 0), labels = samba_cast(label, SAMBA_INT64);
-    samba_value counts = samba_ne(labels, samba_constant(graph, (double)o->ignore_index, SAMBA_INT64, 0, NULL));
+    samba_value counts = counted(loss, labels, o);
     samba_value is_class = samba_eq(samba_losses_unsqueeze(labels, dim), samba_losses_classes(loss, x.rank, dim, classes));
     samba_value found = samba_sum(samba_where(is_class, logs, zero), 1, &dim, false);
     samba_value matches = samba_sum(samba_where(is_class, samba_losses_number(loss, 1), zero), 1, &dim, false);
@@ -120,11 +137,23 @@ static samba_value of_classes(const samba_losses *loss, samba_value logs, samba_
         samba_value every = samba_mul_scalar(samba_sum(spread, 1, &dim, false), -o->label_smoothing / (double)classes);
         each = samba_add(samba_mul_scalar(each, 1 - o->label_smoothing), every);
     }
-    each = samba_where(counts, each, zero);
-    if (o->reduction != SAMBA_MEAN)
-        return samba_losses_leave(loss, each, o->reduction);
-    samba_value total = samba_sum(samba_where(counts, share, zero), 0, NULL, false);
-    return samba_cast(samba_div(samba_sum(each, 0, NULL, false), total), loss->dtype);
+    return of_counted(loss, each, share, counts, o);
+}
+
+/* The same of log-probabilities that lie in memory: the label's alone is read. */
+static samba_value of_read(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
+{
+    int dim = samba_value_rank(logs) > 1;
+    samba_node t = samba_trace_node(label);
+    samba_value labels = samba_cast(label, SAMBA_INT64), counts = counted(loss, labels, o);
+    labels = samba_where(counts, labels, samba_constant(loss->graph, 0, SAMBA_INT64, 0, NULL));
+    samba_value each = samba_neg(samba_reshape(samba_gather(logs, dim, samba_losses_unsqueeze(labels, dim)), t.rank, t.shape));
+    samba_value share = samba_losses_number(loss, 1);
+    if (weight.graph) {
+        share = samba_reshape(samba_gather(weight, 0, samba_flatten(labels, 0, -1)), t.rank, t.shape);
+        each = samba_mul(each, share);
+    }
+    return of_counted(loss, each, share, counts, o);
 }
 
 /* Probabilities of the logits' shape. */
@@ -175,14 +204,6 @@ samba_value samba_cross_entropy(samba_value logits, samba_value label)
     return samba_cross_entropy_with(logits, label, NULL);
 }
 
-/* nll_loss(log_softmax(x)), as models often write it, is cross_entropy(x). */
-static samba_value logits_of(samba_value input, int dim)
-{
-    const samba_node *node = samba_node_at(input.graph, input.index);
-    bool is = node->op == SAMBA_OP_log_softmax && node->attrs->axis.dim == dim;
-    return is ? samba_trace_value(input.graph, node->inputs[0]) : (samba_value){NULL, 0, 0};
-}
-
 samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cross_entropy_options *options)
 {
     const samba_cross_entropy_options defaults = samba_cross_entropy_defaults();
@@ -194,6 +215,10 @@ samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cr
     samba_node x = samba_trace_node(input), t = samba_trace_node(target);
     if (!check_shapes(loss.graph, loss.what, &x, &t) || !check_smoothing(loss.graph, loss.what, o, false) || !check_weight(&loss, o->weight, x.shape[x.rank > 1]))
         return samba_trace_none(loss.graph);
-    samba_value logits = logits_of(input, x.rank > 1);
-    return logits.graph && !o->weight.graph ? of_rows(loss.graph, logits, target, o) : of_classes(&loss, v[0], target, v[2], o);
+    const samba_node *made = samba_node_at(input.graph, input.index);
+    if (made->op != SAMBA_OP_log_softmax || made->attrs->axis.dim != (x.rank > 1))
+        return of_read(&loss, v[0], target, v[2], o);
+    if (o->weight.graph)
+        return of_classes(&loss, v[0], target, v[2], o);
+    return of_rows(loss.graph, samba_trace_value(input.graph, made->inputs[0]), target, o); /* as models often write cross_entropy */
 }
