@@ -31,7 +31,7 @@ static inline samba_cross_entropy_options samba_cross_entropy_defaults(void)
 SAMBA_API samba_value samba_cross_entropy(samba_value logits, samba_value label);
 SAMBA_API samba_value samba_cross_entropy_with(samba_value logits, samba_value label, const samba_cross_entropy_options *options);
 /* Log-probabilities and class indices of cross_entropy's shapes; label_smoothing must be 0. samba_run reports a label that is
- * no class; the loss is infinite of one that the model computes or that has a weight and log_softmax before it. */
+ * no class; behind log_softmax the loss is infinite of one that the model computes. */
 SAMBA_API samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cross_entropy_options *options /* may be NULL */);
 
 typedef struct samba_multi_margin_options {

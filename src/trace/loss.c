@@ -107,51 +107,48 @@ static samba_value of_counted(const samba_losses *loss, samba_value each, samba_
     return samba_cast(samba_div(samba_sum(each, 0, NULL, false), total), loss->dtype);
 }
 
-static samba_value counted(const samba_losses *loss, samba_value labels, const samba_cross_entropy_options *o)
+/* The weight of each label's class. */
+static samba_value share_of(samba_value labels, samba_value weight)
 {
-    return samba_ne(labels, samba_constant(loss->graph, (double)o->ignore_index, SAMBA_INT64, 0, NULL));
+    samba_node t = samba_trace_node(labels);
+    return samba_reshape(samba_gather(weight, 0, samba_flatten(labels, 0, -1)), t.rank, t.shape);
 }
 
-/* -log probability of each target's class, of probabilities that are computed beside: `share` is the class's weight. Every class is asked
- * whether it is the label, in one pass with what makes them and with their gradient. A label that is no class matches nothing, and its loss is
- * infinite. */
-static samba_value of_classes(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
+/* Targets that do not count get a class all the same. */
+static samba_value classes_of(const samba_losses *loss, samba_value label, const samba_cross_entropy_options *o, samba_value *counts)
 {
-    samba_node x = samba_trace_node(logs);
-    int dim = x.rank > 1;
-    int64_t classes = x.shape[dim];
-    samba_value zero = samba_losses_number(loss, 0), labels = samba_cast(label, SAMBA_INT64);
-    samba_value counts = counted(loss, labels, o);
-    samba_value is_class = samba_eq(samba_losses_unsqueeze(labels, dim), samba_losses_classes(loss, x.rank, dim, classes));
-    samba_value found = samba_sum(samba_where(is_class, logs, zero), 1, &dim, false);
-    samba_value matches = samba_sum(samba_where(is_class, samba_losses_number(loss, 1), zero), 1, &dim, false);
-    samba_value each = samba_where(samba_gt(matches, zero), samba_neg(found), samba_losses_number(loss, INFINITY)), share = samba_losses_number(loss, 1);
-    samba_value spread = logs;
-    if (weight.graph) {
-        samba_value along = beside_classes(weight, x.rank, dim, classes);
-        share = samba_sum(samba_where(is_class, along, zero), 1, &dim, false);
-        each = samba_mul(each, share);
-        spread = samba_mul(logs, along);
-    }
-    if (o->label_smoothing != 0) {
-        samba_value every = samba_mul_scalar(samba_sum(spread, 1, &dim, false), -o->label_smoothing / (double)classes);
-        each = samba_add(samba_mul_scalar(each, 1 - o->label_smoothing), every);
-    }
-    return of_counted(loss, each, share, counts, o);
+    samba_value labels = samba_cast(label, SAMBA_INT64);
+    *counts = samba_ne(labels, samba_constant(loss->graph, (double)o->ignore_index, SAMBA_INT64, 0, NULL));
+    return samba_where(*counts, labels, samba_constant(loss->graph, 0, SAMBA_INT64, 0, NULL));
 }
 
-/* The same of log-probabilities that lie in memory: the label's alone is read. */
+/* Of log-probabilities that lie in memory: the label's alone is read. */
 static samba_value of_read(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
 {
     int dim = samba_value_rank(logs) > 1;
     samba_node t = samba_trace_node(label);
-    samba_value labels = samba_cast(label, SAMBA_INT64), counts = counted(loss, labels, o);
-    labels = samba_where(counts, labels, samba_constant(loss->graph, 0, SAMBA_INT64, 0, NULL));
+    samba_value counts, labels = classes_of(loss, label, o, &counts), share = samba_losses_number(loss, 1);
     samba_value each = samba_neg(samba_reshape(samba_gather(logs, dim, samba_losses_unsqueeze(labels, dim)), t.rank, t.shape));
-    samba_value share = samba_losses_number(loss, 1);
-    if (weight.graph) {
-        share = samba_reshape(samba_gather(weight, 0, samba_flatten(labels, 0, -1)), t.rank, t.shape);
-        each = samba_mul(each, share);
+    if (weight.graph)
+        each = samba_mul(each, share = share_of(labels, weight));
+    return of_counted(loss, each, share, counts, o);
+}
+
+/* Of logits with a weight for each class: rows cost what they would without, times their label's weight. Smoothing spreads a part over all
+ * classes, by their weights. */
+static samba_value of_weighted_rows(const samba_losses *loss, samba_value logits, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
+{
+    samba_cross_entropy_options rows = *o;
+    rows.reduction = SAMBA_NO_REDUCTION;
+    rows.label_smoothing = 0;
+    samba_value counts, labels = classes_of(loss, label, o, &counts), share = share_of(labels, weight);
+    samba_value each = samba_mul(of_rows(loss->graph, logits, label, &rows), share);
+    if (o->label_smoothing != 0) {
+        int rank = samba_value_rank(logits), dim = rank > 1;
+        int64_t classes = samba_value_size(logits, dim);
+        samba_value weighted = samba_mul(samba_log_softmax(logits, dim), beside_classes(weight, rank, dim, classes));
+        samba_value spread = samba_mul_scalar(samba_sum(weighted, 1, &dim, false), -o->label_smoothing / (double)classes);
+        each = samba_add(samba_mul_scalar(each, 1 - o->label_smoothing), spread);
     }
     return of_counted(loss, each, share, counts, o);
 }
@@ -196,7 +193,7 @@ samba_value samba_cross_entropy_with(samba_value logits, samba_value label, cons
         return of_probabilities(&loss, v[0], v[1], v[2], o);
     if (!check_weight(&loss, o->weight, x.shape[x.rank > 1]))
         return samba_trace_none(loss.graph);
-    return of_classes(&loss, samba_log_softmax(v[0], x.rank > 1), label, v[2], o);
+    return of_weighted_rows(&loss, v[0], label, v[2], o);
 }
 
 samba_value samba_cross_entropy(samba_value logits, samba_value label)
@@ -218,7 +215,5 @@ samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cr
     const samba_node *made = samba_node_at(input.graph, input.index);
     if (made->op != SAMBA_OP_log_softmax || made->attrs->axis.dim != (x.rank > 1))
         return of_read(&loss, v[0], target, v[2], o);
-    if (o->weight.graph)
-        return of_classes(&loss, v[0], target, v[2], o);
-    return of_rows(loss.graph, samba_trace_value(input.graph, made->inputs[0]), target, o); /* as models often write cross_entropy */
+    return samba_cross_entropy_with(samba_trace_value(input.graph, made->inputs[0]), target, o); /* as models often write it */
 }
