@@ -304,6 +304,55 @@ static void test_long_tiles(void **state)
     }
 }
 
+/* Long rows that lie down the columns of memory are taken a line of cache at a time, in chunks, with all that such programs do beside: operands
+ * in order, stores both ways, sums of rows and columns, a second pass. */
+static void test_lines_of_rows(void **state)
+{
+    (void)state;
+    static const int64_t domains[][3] = {{1, 50, 600}, {2, 37, 1025}, {3, 64, 520}, {1, 300, 2100}};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_BFLOAT16};
+    for (int s = 0; s < SAMBA_COUNT(domains); s++)
+        for (int k = 0; k < SAMBA_COUNT(dtypes); k++)
+            for (int passes = 1; passes <= 2; passes++) {
+                tile_case t;
+                int64_t rows = domains[s][1], cols = domains[s][2], down[3] = {rows * cols, 1, rows}, per_row[3] = {rows, 1, 0}, per_column[3] = {0, 0, 1};
+                samba_register_class class_ = samba_class_of(dtypes[k]);
+                case_begin(&t, 3, domains[s]);
+                int x = case_operand(&t, dtypes[k], 0, down), other = case_contiguous(&t, dtypes[k]), weight = case_operand(&t, dtypes[k], 0, per_column);
+                int index = case_operand(&t, SAMBA_INT64, 0, per_row), best = case_operand(&t, dtypes[k], 0, per_row), sums = case_operand(&t, SAMBA_FLOAT64, 0, per_column);
+                int y = case_contiguous(&t, dtypes[k]), z = case_operand(&t, dtypes[k], 0, down);
+                int in = case_register(&t, class_, FULL, 0, x), beside = case_register(&t, class_, FULL, 0, other), scale = case_register(&t, class_, FULL, 0, weight);
+                int out = case_register(&t, class_, FULL, 0, y), where = case_register(&t, SAMBA_I64, ROW, 1, -1), most = case_register(&t, class_, ROW, 1, -1);
+                int wide = case_register(&t, SAMBA_F64, FULL, 0, -1), spread = case_register(&t, class_, FULL, 0, -1);
+                case_load(&t, in, x);
+                case_op(&t, SAMBA_TILE_argmax, where, in, -1);
+                case_op(&t, SAMBA_TILE_amax, most, in, -1);
+                case_op(&t, SAMBA_TILE_cast, wide, in, -1);
+                case_emit(&t, SAMBA_TILE_collect_sum, -1, wide, -1, -1, sums, 0);
+                if (passes == 1) {
+                    case_load(&t, beside, other);
+                    case_op(&t, SAMBA_TILE_maximum, out, in, beside);
+                    case_store(&t, out, y);
+                    case_store(&t, out, z);
+                }
+                case_step(&t, 1);
+                case_store(&t, where, index), case_store(&t, most, best);
+                case_step(&t, 0);
+                if (passes == 2) {
+                    case_load(&t, in, x);
+                    case_load(&t, scale, weight);
+                    case_op(&t, SAMBA_TILE_spread, spread, most, -1);
+                    case_op(&t, SAMBA_TILE_sub, out, in, spread);
+                    case_op(&t, SAMBA_TILE_maximum, out, out, scale);
+                    case_store(&t, out, y);
+                    case_store(&t, out, z);
+                    case_step(&t, 1);
+                }
+                case_check(&t, 0, "lines of rows");
+                case_end(&t);
+            }
+}
+
 /* Rows without columns reduce to the start. */
 static void test_empty_rows(void **state)
 {
@@ -789,7 +838,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
             cmocka_unit_test(test_transpose),          cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_long_tiles), cmocka_unit_test(test_empty_rows),
+        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_layer_norm),      cmocka_unit_test(test_long_tiles), cmocka_unit_test(test_lines_of_rows), cmocka_unit_test(test_empty_rows),
             cmocka_unit_test(test_iota_random), cmocka_unit_test(test_labels),
             cmocka_unit_test(test_gelu_both),
         cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs),

@@ -63,9 +63,9 @@ static void repeat_row(char *d, int64_t rows, int64_t bytes)
 }
 
 /* Rows lie side by side and columns far apart: a transposed tile. */
-static bool is_transposed(const samba_view *view, const samba_frame *frame)
+static bool is_transposed(const samba_view *view, const samba_place *place, const samba_frame *frame)
 {
-    return view->native && view->groups == 1 && view->group_stride[0] == 1 && frame->rows > 1 && view->col_stride > 1;
+    return view->native && place->dense_row && frame->rows > 1 && view->col_stride > 1;
 }
 
 void samba_tile_load(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
@@ -95,7 +95,7 @@ void samba_tile_load(const samba_tile_program *program, samba_frame *frame, cons
     } else if (row_stride(view) == 0 && view->groups <= 1) {
         kernels->load_strided[view->dtype](d, source, view->col_stride, cols);
         repeat_row(d, rows, cols * width);
-    } else if (is_transposed(view, frame)) {
+    } else if (is_transposed(view, place, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(d, cols, source, view->col_stride, cols, rows);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
@@ -126,7 +126,7 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
                 kernels->store[view->dtype](element(view, place->rows[r]), a + r * width, 1);
     } else if (view->col_stride == 1 && place->dense_full) {
         kernels->store[view->dtype](destination, a, rows * cols);
-    } else if (is_transposed(view, frame)) {
+    } else if (is_transposed(view, place, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(destination, view->col_stride, a, cols, rows, cols);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ALIGN SAMBA_ALIGNMENT
+#define LINE_ELEMENTS 16 /* of 4 bytes in a line of cache; of 8 bytes in two */
 enum { MOST_CAPACITY = 4096, STORED_BYTES = 28 << 10 }; /* elements of a tile; of its registers, that they stay in the first cache */
 
 typedef struct builder {
@@ -258,10 +259,19 @@ static samba_status resolve_instruction(builder *b, int index)
     return no_kernel(b, index);
 }
 
+/* Whether rows of a whole line of cache can be taken together, chunk after chunk: registers that hold a row would have to hold them all. */
+static bool takes_lines(const builder *b, const samba_tile_program *program)
+{
+    for (int r = 0; r < program->register_count; r++)
+        if (program->registers[r].wide && program->registers[r].extent == SAMBA_FULL)
+            return false;
+    return b->stage->kind == SAMBA_STAGE_TILE && program->cols > program->capacity && program->rows / LINE_ELEMENTS >= b->prepare->threads;
+}
+
 /* The tile of a stage of its own. Rows that fit are taken whole, several at a time. Longer ones are cut into chunks that any
  * thread may take, unless steps or reductions need a row in one place. Where an operand is transposed to the others, 16 x 16
- * tiles use whole cache lines of all of them. */
-static void choose_tile(samba_tile_program *program, const samba_program *source)
+ * tiles use whole cache lines of all of them, or 16 rows are taken at a time. */
+static void choose_tile(const builder *b, samba_tile_program *program, const samba_program *source)
 {
     bool cuttable = source->step_count <= 1;
     bool transposed = false;
@@ -273,15 +283,16 @@ static void choose_tile(samba_tile_program *program, const samba_program *source
             transposed |= view->groups > 0 && view->group_stride[view->groups - 1] == 1 && view->col_stride > 1;
         }
     }
-    if (cuttable && transposed && program->cols >= 16 && program->rows >= 16) {
-        program->tile_cols = 16;
-    } else {
-        program->tile_cols = program->cols;
-        if (cuttable && program->cols > program->capacity)
-            program->tile_cols = program->capacity;
-    }
+    program->chunk = program->capacity;
+    program->tile_cols = program->cols;
+    if (cuttable && transposed && program->cols >= LINE_ELEMENTS && program->rows >= LINE_ELEMENTS)
+        program->tile_cols = LINE_ELEMENTS;
+    else if (cuttable && program->cols > program->capacity)
+        program->tile_cols = program->capacity;
+    else if (transposed && takes_lines(b, program))
+        program->chunk = program->capacity / LINE_ELEMENTS;
     int64_t width = program->tile_cols > 0 ? program->tile_cols : 1;
-    program->tile_rows = width < program->capacity ? program->capacity / width : 1;
+    program->tile_rows = width < program->capacity ? program->capacity / width : program->capacity / program->chunk;
     if (program->tile_rows > SAMBA_TILE_CAPACITY)
         program->tile_rows = SAMBA_TILE_CAPACITY;
 }
@@ -312,7 +323,7 @@ static samba_status build(builder *b)
     resolve_registers(b);
     for (int i = 0; i < source->instruction_count; i++)
         SAMBA_TRY(resolve_instruction(b, i));
-    choose_tile(program, source);
+    choose_tile(b, program, source);
     list_views(program);
     SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
     program->pointers = place(b, program->register_count, sizeof(char *));

@@ -114,6 +114,9 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
     }
 }
 
+/* Columns that a tile of so many rows is worked on with at a time. */
+static int64_t chunk_of(const samba_tile_program *program, int64_t rows) { return rows == 1 ? program->capacity : program->chunk; }
+
 /* ---- bringing nearer what comes next ---- */
 
 void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
@@ -143,25 +146,28 @@ static void fetch_tile(const samba_tile_program *program, int64_t row0, int64_t 
 {
     samba_fetch fetch;
     fetch.now.todo = fetch.first = fetch.count = 0;
-    samba_tile_fetch(program, row0, rows, col0, cols < program->capacity ? cols : program->capacity, &fetch);
+    const int64_t chunk = chunk_of(program, rows);
+    samba_tile_fetch(program, row0, rows, col0, cols < chunk ? cols : chunk, &fetch);
     samba_fetch_all(&fetch);
 }
 
 /* ---- one tile: all steps ---- */
-/* The chunk `done` columns into the tile. Only a tile of one row has another than its first, and there all that moves is dense. */
+/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense; in one of several rows that has several chunks nothing
+ * is, and registers stay where they are stored. */
 static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
 {
-    int64_t by = frame->col0 + done - frame->col;
+    int64_t by = frame->col0 + done - frame->col, chunk = chunk_of(program, frame->rows);
     frame->col += by;
-    frame->cols = cols - done < program->capacity ? cols - done : program->capacity;
+    frame->cols = cols - done < chunk ? cols - done : chunk;
     frame->first = done == 0;
-    for (int i = 0; i < program->moving_count; i++)
+    for (int i = 0; i < program->moving_count && frame->rows == 1; i++)
         frame->pointers[program->moving[i]] += by * program->column_bytes[i];
 }
 
 static void run_tile(const samba_tile_program *program, samba_frame *frame, int64_t row0, int64_t rows, int64_t col0,
                      int64_t cols)
 {
+    const int64_t chunk = chunk_of(program, rows);
     for (int i = 0; i < program->located_count; i++) {
         const samba_view *view = &program->views[program->located[i]];
         samba_place *place = &frame->places[program->located[i]];
@@ -173,19 +179,20 @@ static void run_tile(const samba_tile_program *program, samba_frame *frame, int6
         } else {
             samba_view_locate(view, place, (int64_t *)(frame->scratch + view->row_offsets), row0, rows, cols);
         }
+        place->dense_full &= rows == 1 || cols <= chunk;
     }
     frame->rows = rows;
     frame->col0 = frame->col = col0;
-    frame->cols = cols < program->capacity ? cols : program->capacity;
+    frame->cols = cols < chunk ? cols : chunk;
     point_registers(program, frame);
     set_chunk(program, frame, 0, cols);
     for (int s = 0; s < program->step_count; s++) {
         const samba_step *step = &program->steps[s];
         run_codes(program, frame, step->begin, step->end);
-        if (!step->loop || cols <= program->capacity)
+        if (!step->loop || cols <= chunk)
             continue;
-        for (int64_t done = program->capacity; done < cols; done += program->capacity) {
-            int64_t next = done + program->capacity;
+        for (int64_t done = chunk; done < cols; done += chunk) {
+            int64_t next = done + chunk;
             if (program->far && s == 0 && next < cols)
                 fetch_tile(program, row0, rows, col0 + next, cols - next);
             set_chunk(program, frame, done, cols);

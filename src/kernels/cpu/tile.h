@@ -4,8 +4,8 @@
  *
  * The program is shared by all threads and never changes. What changes while it runs is in a frame: one for each thread, at
  * the start of its scratch, followed by register storage and partial results. A tile is a range of rows and columns of the
- * domain; it is worked on in chunks of at most `capacity` columns, one after the other, and only a tile of one row has more
- * than one chunk. A tile has at most SAMBA_TILE_CAPACITY rows. */
+ * domain; it is worked on in chunks, one after the other, of at most `capacity` columns where it has one row, else of `chunk`. A tile has at
+ * most SAMBA_TILE_CAPACITY rows. */
 #ifndef SAMBA_CPU_TILE_H
 #define SAMBA_CPU_TILE_H
 
@@ -111,6 +111,7 @@ struct samba_tile_program {
     int64_t rows, cols; /* of the domain */
     int64_t capacity; /* elements of a register that is not wide: SAMBA_TILE_CAPACITY, or more where few are stored */
     int64_t tile_rows, tile_cols; /* of a tile of a stage of its own */
+    int64_t chunk; /* columns of a chunk of a tile of several rows; one of one row has `capacity` */
     bool far;     /* a stage of its own whose operands are in no cache: a tile is asked for while the one before is worked on */
     int64_t fill; /* elements of a setup register: no tile has more */
     int32_t register_count, view_count, code_count, setup, step_count, moving_count, located_count, kept_count, collector_count;
