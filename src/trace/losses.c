@@ -155,14 +155,13 @@ samba_value samba_l1_loss(samba_value input, samba_value target, samba_value wei
     return weighted(&loss, samba_abs(samba_sub(v[0], v[1])), v[2], reduction);
 }
 
-/* Where the difference d is below the threshold d^2 / (2 threshold), else d - threshold / 2. */
-static samba_value smooth(const samba_losses *loss, samba_value input, samba_value target, double threshold)
+/* d^2 / 2 of a difference d up to the threshold t, and beyond it t (|d| - t / 2), times `scale`: of u, which is d kept between -t and t,
+ * u (d - u / 2), whose slope is u. */
+static samba_value smooth(const samba_losses *loss, samba_value input, samba_value target, double threshold, double scale)
 {
-    samba_value away = samba_abs(samba_sub(input, target));
-    if (threshold == 0)
-        return away;
-    samba_value near = samba_mul_scalar(samba_mul(away, away), 0.5 / threshold), far = samba_add_scalar(away, -0.5 * threshold);
-    return samba_where(samba_lt(away, samba_losses_number(loss, threshold)), near, far);
+    samba_value away = samba_sub(input, target);
+    samba_value kept = samba_detach(samba_clamp(away, samba_losses_number(loss, -threshold), samba_losses_number(loss, threshold)));
+    return samba_mul(samba_mul_scalar(kept, scale), samba_sub(away, samba_mul_scalar(kept, 0.5)));
 }
 
 samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double beta, samba_reduction reduction)
@@ -173,7 +172,8 @@ samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double b
         return samba_trace_none(loss.graph);
     if (!(beta >= 0))
         return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "beta must be 0 or more, given %g", beta));
-    return samba_losses_leave(&loss, smooth(&loss, v[0], v[1], beta), reduction);
+    samba_value each = beta == 0 ? samba_abs(samba_sub(v[0], v[1])) : smooth(&loss, v[0], v[1], beta, 1 / beta);
+    return samba_losses_leave(&loss, each, reduction);
 }
 
 samba_value samba_huber_loss(samba_value input, samba_value target, double delta, samba_value weight, samba_reduction reduction)
@@ -184,7 +184,7 @@ samba_value samba_huber_loss(samba_value input, samba_value target, double delta
         return samba_trace_none(loss.graph);
     if (!(delta > 0))
         return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "delta must be more than 0, given %g", delta));
-    samba_value each = samba_mul_scalar(smooth(&loss, v[0], v[1], delta), delta);
+    samba_value each = smooth(&loss, v[0], v[1], delta, 1);
     return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
 }
 
