@@ -3,7 +3,7 @@
  * Fewer passes over a tile: where an f32 result has one reader in its step, its instruction moves into the reader, if there is a
  * kernel for the two (combined.c, labels.c):
  *   spread, then add, sub or mul     the reader takes one value a row (ROWS)
- *   add, sub or mul, then another    one map of three sources
+ *   add, sub, mul, minimum, maximum or relu, then another of these   one map of three sources
  *   mul, then sum                    a dot product (DOT)
  *   a comparison, then a choice      no mask is stored (SELECT)
  *   gelu_tanh and its gradient       of one argument: they share an exponential (BOTH)
@@ -298,7 +298,33 @@ static bool sums_columns(const combining *c, int j)
            samba_view_repeats(view);
 }
 
-static void combine_arithmetic(combining *c, int i, int end)
+/* As what the first of a pair of maps counts; -1: neither arithmetic nor a bound. */
+static int first_of_pair(const combining *c, int i)
+{
+    const samba_code *code = &c->program->codes[i];
+    if (c->state[i] != PLAIN || code->action != SAMBA_DO_MAP || code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL)
+        return -1;
+    switch (c->list[i].op) {
+    case SAMBA_TILE_add: return 0;
+    case SAMBA_TILE_sub: return 1;
+    case SAMBA_TILE_mul: return 2;
+    case SAMBA_TILE_minimum: return 3;
+    case SAMBA_TILE_maximum: return 4;
+    case SAMBA_TILE_relu: return 5;
+    default: return -1;
+    }
+}
+
+/* And as what the second does of r, which the first made; of equal zeros, or NaNs, a bound has that of its second operand. */
+static int then_of_pair(const combining *c, int j, int r)
+{
+    static const int then[6] = {0, 1, 3, 4, 5, 6};
+    int first = first_of_pair(c, j);
+    bool from = first >= 0 && c->list[j].a != r;
+    return first < 0 || (from && first >= 3) ? -1 : from && first == 1 ? 2 : then[first];
+}
+
+static void combine_pair(combining *c, int i, int end)
 {
     const samba_combined *kernels = c->program->kernels->combined;
     const samba_instruction *from = &c->list[i];
@@ -314,9 +340,11 @@ static void combine_arithmetic(combining *c, int i, int end)
         code->action = SAMBA_DO_DOT;
         code->dot = kernels->dot;
         take(c, i, j, from->a, from->b, -1);
-    } else if (is_arithmetic(c, j)) {
-        int then = to->op == SAMBA_TILE_add ? 0 : to->op == SAMBA_TILE_mul ? 3 : to->a == from->d ? 1 : 2;
-        code->map = kernels->pair[number(from->op)][then];
+    } else if (then_of_pair(c, j, from->d) >= 0) {
+        samba_map_fn *pair = kernels->pair[first_of_pair(c, i)][then_of_pair(c, j, from->d)];
+        if (!pair)
+            return;
+        code->map = pair;
         take(c, i, j, from->a, from->b, to->a == from->d ? to->b : to->a);
     }
 }
@@ -612,8 +640,8 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
                 combine_spread(&c, i, program->steps[s].end);
     for (int s = 0; s < program->step_count; s++)
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (is_arithmetic(&c, i))
-                combine_arithmetic(&c, i, program->steps[s].end);
+            if (first_of_pair(&c, i) >= 0)
+                combine_pair(&c, i, program->steps[s].end);
             else if (c.state[i] == PLAIN && c.list[i].op == SAMBA_TILE_round_bfloat16)
                 combine_rounding(&c, i, program->steps[s].end);
     for (int s = 0; s < program->step_count && program->cols >= LONG_ROW; s++)

@@ -11,6 +11,11 @@
 #include "kernels/cpu/reduce_sum.h"
 #include "kernels/cpu/vector_bits.h"
 
+/* A vector of floats wherever they lie, not returned by a function: how it would be passed depends on the ISA. */
+typedef float lanes_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t lanes_i32 __attribute__((vector_size(64)));
+#define LANES_AT(p) ((samba_lanes_f32) * (const lanes_anywhere *)(p))
+
 #define PAIR(name, expression)                                                                                               \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
     {                                                                                                                        \
@@ -19,17 +24,53 @@
         SAMBA_VECTOR_LOOP                                                                                                    \
         for (int64_t i = 0; i < n; i++) {                                                                                    \
             float x = a[i], y = b[i], z = c[i];                                                                              \
+            (void)y, (void)z; /* relu has none */                                                                            \
             d[i] = expression;                                                                                               \
         }                                                                                                                    \
     }
-#define PAIRS(name, first)                                                                                                   \
+#define ARITHMETIC_PAIRS(name, first)                                                                                        \
     PAIR(name##_add, (first) + z)                                                                                            \
     PAIR(name##_sub, (first) - z)                                                                                            \
     PAIR(name##_from, z - (first))                                                                                           \
     PAIR(name##_mul, (first) * z)
+#define PAIRS(name, first)                                                                                                   \
+    ARITHMETIC_PAIRS(name, first)                                                                                            \
+    PAIR(name##_minimum, lesser(first, z))                                                                                   \
+    PAIR(name##_maximum, greater(first, z))                                                                                  \
+    PAIR(name##_relu, positive(first))
+/* as kernels.c has them: NaN wins, and of equal ones the second */
+INLINE float lesser(float x, float y) { return x < y || x != x ? x : y; }
+INLINE float greater(float x, float y) { return x > y || x != x ? x : y; }
+INLINE float positive(float x) { return x < 0 ? 0 : x; }
 PAIRS(add, x + y)
 PAIRS(sub, x - y)
 PAIRS(mul, x * y)
+ARITHMETIC_PAIRS(minimum, lesser(x, y))
+ARITHMETIC_PAIRS(maximum, greater(x, y))
+ARITHMETIC_PAIRS(relu, positive(x))
+
+/* Two bounds, of which a compiler makes branches when they are written as above: x where one holds, else y. */
+#define CHOSEN(mask, x, y) ((samba_lanes_f32)(((lanes_i32)(x) & (mask)) | ((lanes_i32)(y) & ~(mask))))
+#define LESSER(x, y) CHOSEN((x < y) | (x != x), x, y)
+#define GREATER(x, y) CHOSEN((x > y) | (x != x), x, y)
+#define BOUNDS(name, FIRST, THEN, first, then)                                                                               \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
+    {                                                                                                                        \
+        enum { LANES = sizeof(samba_lanes_f32) / sizeof(float) };                                                            \
+        float *d = d_;                                                                                                       \
+        const float *a = a_, *b = b_, *c = c_;                                                                               \
+        int64_t i = 0;                                                                                                       \
+        for (; i + LANES <= n; i += LANES) {                                                                                 \
+            samba_lanes_f32 x = LANES_AT(a + i), y = LANES_AT(b + i), z = LANES_AT(c + i);                                   \
+            x = FIRST(x, y);                                                                                                 \
+            x = THEN(x, z);                                                                                                  \
+            memcpy(d + i, &x, sizeof x);                                                                                     \
+        }                                                                                                                    \
+        for (; i < n; i++)                                                                                                   \
+            d[i] = then(first(a[i], b[i]), c[i]);                                                                            \
+    }
+BOUNDS(minimum_maximum, LESSER, GREATER, lesser, greater)
+BOUNDS(maximum_minimum, GREATER, LESSER, greater, lesser)
 
 #define ROWS(name, expression)                                                                                               \
     static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                            \
@@ -87,12 +128,6 @@ static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n
  * where this is compiled. */
 enum { NONE, ITSELF, C }; /* what the second sum multiplies */
 
-INLINE samba_lanes_f32 lanes_at(const float *p)
-{
-    samba_lanes_f32 x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
 #define MAPPED(map, x, y, z) ((map) == SAMBA_SUMMED_ADD ? (x) + (y) : (map) == SAMBA_SUMMED_ADD_ADD ? ((x) + (y)) + (z) : (map) == SAMBA_SUMMED_MUL ? (x) * (y) : (x) - (y))
 
 typedef struct row_sums {
@@ -102,13 +137,13 @@ typedef struct row_sums {
 INLINE void mapped_lanes(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
                          row_sums *to, const int part)
 {
-    samba_lanes_f32 y = map == SAMBA_SUMMED_CENTER ? center - (samba_lanes_f32){0} : lanes_at(b); /* less 0 a -0 stays one */
-    samba_lanes_f32 x = MAPPED(map, lanes_at(a), y, map == SAMBA_SUMMED_ADD_ADD ? lanes_at(c) : y);
+    samba_lanes_f32 y = map == SAMBA_SUMMED_CENTER ? center - (samba_lanes_f32){0} : LANES_AT(b); /* less 0 a -0 stays one */
+    samba_lanes_f32 x = MAPPED(map, LANES_AT(a), y, map == SAMBA_SUMMED_ADD_ADD ? LANES_AT(c) : y);
     memcpy(d, &x, sizeof x);
     if (sums)
         to->parts[part] += x;
     if (with != NONE)
-        to->products[part] += x * (with == C ? lanes_at(c) : x);
+        to->products[part] += x * (with == C ? LANES_AT(c) : x);
 }
 
 INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
@@ -181,8 +216,11 @@ NORM(affine, x *p *y + z)
 NORM(slope, ((x - p) - y * q) * o)
 NORM(slope_add, ((x - p) - y * q) * o + z)
 
+#define ARITHMETIC_OF(name) name##_add, name##_sub, name##_from, name##_mul
+#define PAIRS_OF(name) {ARITHMETIC_OF(name), name##_minimum, name##_maximum, name##_relu}
 const samba_combined SAMBA_ISA_NAME(samba_combined) = {
-    .pair = {{add_add, add_sub, add_from, add_mul}, {sub_add, sub_sub, sub_from, sub_mul}, {mul_add, mul_sub, mul_from, mul_mul}},
+    .pair = {PAIRS_OF(add), PAIRS_OF(sub), PAIRS_OF(mul), {ARITHMETIC_OF(minimum), NULL, minimum_maximum, NULL},
+             {ARITHMETIC_OF(maximum), maximum_minimum, NULL, NULL}, {ARITHMETIC_OF(relu), NULL, NULL, NULL}},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
     .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},

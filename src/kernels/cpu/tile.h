@@ -49,9 +49,9 @@ typedef enum samba_norm { SAMBA_NORM_STANDARDIZE, SAMBA_NORM_AFFINE, SAMBA_NORM_
 typedef void samba_summed_fn(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows, int64_t cols, bool first);
 typedef void samba_norm_fn(float *d, const float *a, const float *b, const float *c, const float *s, const float *t, const float *u, int64_t rows, int64_t cols);
 
-/* f32, FULL results. `first` and its like count add, sub, mul. */
+/* f32, FULL results. `first` and its like count add, sub, mul and, of pairs, minimum, maximum, relu. */
 struct samba_combined {
-    samba_map_fn *pair[3][4]; /* [first][then]: r = a first b; then: r + c, r - c, c - r, r * c */
+    samba_map_fn *pair[6][7]; /* [first][then]: r = a first b; then: r + c, r - c, c - r, r * c, minimum(r, c), maximum(r, c), relu(r); NULL: no such pair */
     void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
     void (*select[6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n); /* eq ne lt le gt ge */
