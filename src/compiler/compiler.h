@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The compiler's rooms in the order data walks through them (pipeline.c has the list):
- *   graph passes      precision, autodiff, optimizer, expand, simplify, chunk, remat  graph -> graph
+ *   graph passes      precision, autodiff, optimizer, expand, simplify, chunk, remat, hold  graph -> graph
  *   fusion            fuse.c     nodes -> groups, each of which becomes one stage
  *   lowering          lower_*.c  groups -> stages (tile programs, contractions, kernels)
  *   memory            memory.c   values -> buffers -> offsets in one arena
@@ -173,6 +173,7 @@ samba_status samba_pass_expand(samba_compiler *compiler);
 samba_status samba_pass_simplify(samba_compiler *compiler);
 samba_status samba_pass_chunk(samba_compiler *compiler);
 samba_status samba_pass_remat(samba_compiler *compiler);
+samba_status samba_pass_hold(samba_compiler *compiler);
 samba_status samba_pass_fuse(samba_compiler *compiler);
 samba_status samba_pass_place(samba_compiler *compiler);
 samba_status samba_pass_lower(samba_compiler *compiler);

@@ -294,6 +294,39 @@ static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer, con
     return l->e.status;
 }
 
+/* Whether a member behind this one reads what the buffer, a leaf's, held before the stage. */
+static bool is_read_behind(const lowering *l, int64_t member, int32_t buffer)
+{
+    for (int64_t m = member + 1; m < l->group->member_count; m++) {
+        const samba_node *node = samba_node_at(l->graph, l->group->members[m]);
+        for (int i = 0; i < node->arity; i++) {
+            samba_ref base = l->fusion->access[node->inputs[i]].base;
+            if (l->compiler->buffer_of[base] == buffer && samba_ops[samba_node_at(l->graph, base)->op].class_ == SAMBA_LEAF)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The stores of a member that come at once, or those that wait until all members have read the leaf that they overwrite. */
+static samba_status store_wherever(lowering *l, int64_t member, bool late)
+{
+    samba_ref ref = l->group->members[member];
+    if (l->fusion->members[ref].role == SAMBA_MEMBER_COLLECT)
+        return SAMBA_OK;
+    int32_t first = l->compiler->buffer_of[ref];
+    if (l->fusion->members[ref].stored && is_read_behind(l, member, first) == late)
+        SAMBA_TRY(store_member(l, ref, first, &l->fusion->access[ref]));
+    samba_access whole;
+    samba_access_own(l->graph, ref, &whole);
+    for (int64_t i = 0; i < l->compiler->extra_store_count; i++) {
+        const samba_extra_store *more = &l->compiler->extra_stores[i];
+        if (more->value == ref && is_read_behind(l, member, more->buffer) == late)
+            SAMBA_TRY(store_member(l, ref, more->buffer, &whole));
+    }
+    return SAMBA_OK;
+}
+
 static samba_status lower_members(lowering *l)
 {
     const samba_group *g = l->group;
@@ -315,16 +348,10 @@ static samba_status lower_members(lowering *l)
         } else {
             SAMBA_TRY(lower_map(l, ref, extent));
         }
-        if (l->fusion->members[ref].role == SAMBA_MEMBER_COLLECT)
-            continue;
-        if (l->fusion->members[ref].stored)
-            SAMBA_TRY(store_member(l, ref, l->compiler->buffer_of[ref], &l->fusion->access[ref]));
-        samba_access whole;
-        samba_access_own(l->graph, ref, &whole);
-        for (int64_t i = 0; i < l->compiler->extra_store_count; i++)
-            if (l->compiler->extra_stores[i].value == ref)
-                SAMBA_TRY(store_member(l, ref, l->compiler->extra_stores[i].buffer, &whole));
+        SAMBA_TRY(store_wherever(l, m, false));
     }
+    for (int64_t m = 0; m < g->member_count; m++)
+        SAMBA_TRY(store_wherever(l, m, true));
     return l->e.status;
 }
 

@@ -72,6 +72,23 @@ static void counting(samba_graph *g, const void *unused)
     tail(g, samba_input(g, "x"));
 }
 
+/* What buffers were goes to other buffers and to outputs, as it is or with what overwrites it. */
+static void passing_on(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0}, normal = {SAMBA_INIT_NORMAL, 0, 1};
+    const int64_t shape[] = {BATCH};
+    samba_value a = samba_register_buffer(g, "a", SAMBA_FLOAT32, 1, shape, zeros), b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, shape, zeros);
+    samba_value square = samba_register_buffer(g, "square", SAMBA_FLOAT32, 2, (const int64_t[]){3, 3}, normal);
+    samba_value fresh = samba_mul_scalar(samba_cast(samba_input(g, "y"), SAMBA_FLOAT32), 0.5);
+    samba_assign(b, a);
+    samba_assign(a, fresh);
+    samba_assign(square, samba_transpose(square, 0, 1));
+    samba_output(g, "old", a);
+    samba_output(g, "both", samba_add(samba_mul_scalar(fresh, 2), a));
+    tail(g, samba_input(g, "x"));
+}
+
 static samba_session *session_of(const char *name, samba_model model, samba_optimizer optimizer, int micro_batches)
 {
     samba_session *session;
@@ -204,6 +221,42 @@ static void test_columns_of_indices(void **state)
     y = labels;
 }
 
+static void assert_values(samba_session *session, const char *name, const float *values, int count)
+{
+    samba_tensor *t;
+    need(samba_session_get_by_name(session, name, &t));
+    assert_memory_equal(samba_tensor_data(t), values, sizeof *values * (size_t)count);
+    samba_tensor_free(t);
+}
+
+static void test_buffers_are_read_before_they_are_written(void **state)
+{
+    (void)state;
+    samba_session *session = session_of("passing", passing_on, samba_sgd(0.1), 1);
+    const int64_t *labels = samba_tensor_data(y);
+    float square[9], turned[9], fresh[BATCH], old[BATCH] = {0}, both[BATCH];
+    samba_tensor *t;
+    need(samba_session_get_by_name(session, "square", &t));
+    memcpy(square, samba_tensor_data(t), sizeof square);
+    samba_tensor_free(t);
+    for (int k = 0; k < 9; k++)
+        turned[k] = square[k % 3 * 3 + k / 3];
+    for (int i = 0; i < 3; i++) {
+        need(run(session, NULL, true));
+        for (int k = 0; k < BATCH; k++) {
+            fresh[k] = 0.5f * (float)labels[k];
+            both[k] = 2 * fresh[k] + old[k];
+        }
+        assert_values(session, "square", i % 2 ? square : turned, 9);
+        assert_values(session, "old", old, BATCH);
+        assert_values(session, "both", both, BATCH);
+        assert_values(session, "a", fresh, BATCH);
+        assert_values(session, "b", old, BATCH);
+        memcpy(old, fresh, sizeof old);
+    }
+    samba_session_free(session);
+}
+
 static int make(void **state)
 {
     (void)state;
@@ -230,6 +283,7 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward), cmocka_unit_test(test_bad_data_updates_nothing),
-                                       cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices)};
+                                       cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices),
+                                       cmocka_unit_test(test_buffers_are_read_before_they_are_written)};
     return cmocka_run_group_tests(tests, make, clear);
 }
