@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing in place while a model is traced: into tensors, their parts, views of them, buffers; what torch would say afterwards, ours says too."""
+import copy
+
 import pytest
 import torch
 from models import beside_torch
@@ -302,6 +304,75 @@ def test_buffers_are_the_modules_own_after_a_trace(tmp_path):
         with pytest.raises(NotImplementedError, match=message):
             samba.session.compile(model, (samba.randn(5, 4, name="x"),), inference=True, output_folder=str(tmp_path))
         assert all(x is buffers[name] for name, x in model.named_buffers())
+
+
+class Passing(nn.Module):
+    """Three buffers, and what they were."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.lin, self.function = nn.Linear(4, 2), function
+        for i, name in enumerate("abc"):
+            self.register_buffer(name, torch.tensor([i + 1.0, i + 5.0]))
+
+    def forward(self, x):
+        y = self.lin(x)
+        return y.sum(), *self.function(self, y.detach().mean(0))
+
+
+def a_copy(self, fresh):
+    was = self.a.clone(), self.a * 1, self.b[1:], self.c.view(1, 2)
+    self.a.add_(1)
+    self.b.add_(fresh)
+    self.c = fresh
+    return *was, self.a, self.b.sum() + self.c
+
+
+def the_buffer_itself(self, fresh):
+    was = self.a, self.b.detach(), self.c.unsqueeze(0)
+    self.a, self.b, self.c = self.a + 1, fresh, self.b * 2
+    return *was, self.a, self.b.clone()
+
+
+def places_changed(self, fresh):
+    self.a, self.b, self.c = self.b, self.c, self.a
+    return (self.a * 2 + self.b,)
+
+
+def shifted(self, fresh):
+    self.c.copy_(self.b)
+    self.b.copy_(self.a)
+    self.a.copy_(fresh)
+    return (self.a * 2 + self.b,)
+
+
+def turned(self, fresh):
+    self.a = self.a.flip(0)
+    self.b[0] = self.b[1]
+    self.c.copy_(self.b)
+    return (self.c + fresh,)
+
+
+@pytest.mark.parametrize("function", [a_copy, the_buffer_itself, places_changed, shifted, turned], ids=lambda f: f.__name__)
+def test_what_buffers_were(tmp_path, function):
+    """An output or another buffer that is what a buffer was before the forward pass wrote there."""
+    model = Passing(function)
+    traced, x = samba.from_torch_model_(copy.deepcopy(model)), samba.randn(5, 4, name="x")
+    optim = samba.optim.SGD(traced.parameters(), lr=0.1)
+    pef = samba.session.compile(traced, (x,), optim, output_folder=str(tmp_path), loss_indices=[0])
+    outputs = utils.trace_graph(traced, (x,), optim, pef=pef, loss_indices=[0])
+    expected_optim = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        expected_optim.zero_grad()
+        expected = model(x.torch())
+        expected[0].backward()
+        results = samba.session.run((x,), outputs)
+        for i, (result, value) in enumerate(zip(results[1:], expected[1:])):
+            if not any(value is buffer for buffer in model.buffers()):  # else it has changed meanwhile, as a view of it has
+                torch.testing.assert_close(result.torch(), value.detach(), msg=lambda text: f"output {i + 1}: {text}")
+        expected_optim.step()
+        for name, buffer in model.named_buffers():
+            torch.testing.assert_close(samba.session.device_get(name), buffer)
 
 
 def test_what_is_refused():

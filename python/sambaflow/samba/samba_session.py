@@ -215,7 +215,8 @@ class SambaSession:
                 results = model(**{key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()})
             else:
                 results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
-        outputs = trees.tensors(results)
+            outputs = trees.tensors(results)
+            values = [tracer.value(x) for x in outputs]  # before buffers become what forward has set them to: what they were may be returned
         if not outputs and not tracer.assigned:
             what = "None" if results is None else f"{results!r:.60} of {type(results).__name__}"
             raise errors.ArgumentError(f"the forward pass of {type(model).__name__} returned {what}, in which there is no tensor: return what a run is to give, as a "
@@ -224,8 +225,7 @@ class SambaSession:
         for i in losses:
             if i not in range(len(outputs)):
                 raise errors.ArgumentError(f"loss_indices: there is no output {i}; the model has {len(outputs)}, counted from 0")
-        for i, x in enumerate(outputs):
-            value = tracer.value(x)
+        for i, value in enumerate(values):
             outputs[i] = tracer.wrap(value)
             outputs[i].sn_name = f"{tracer.scope}output_{i}"
             (lib.samba_loss if i in losses else lib.samba_output)(tracer.graph, outputs[i].sn_name.encode(), value)
