@@ -3,6 +3,7 @@
 torch.optim.lr_scheduler, in C and driving a session."""
 import copy
 import math
+import pickle
 import warnings
 
 import pytest
@@ -119,6 +120,13 @@ def test_clipping(tmp_path, kind, options, dtype):
     _train(model, [theirs], batches, options["max_grad_norm"])
     samba.session.to_cpu(ours)
     _compare(ours, model, dtype)
+
+
+@pytest.mark.parametrize("kind", [SGD, ADAM, ADAMW])
+def test_copies_and_pickles(kind):
+    optim = kind(samba.from_torch_model_(nn.Linear(3, 2)).parameters(), lr=0.1, max_grad_norm=2.0)
+    for copied in (copy.deepcopy(optim), pickle.loads(pickle.dumps(optim))):
+        assert copied.max_grad_norm == 2.0 and repr(copied) == repr(optim)
 
 
 def test_groups_and_frozen_parameters(tmp_path):
