@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on SambaTensors outside tracing: every function that has a rule gives torch's values and gradients, through the library's kernels."""
+import copy
 import gc
 import itertools
 import math
@@ -331,6 +332,25 @@ def test_shapes_in_place():
     assert torch.equal(weight.grad.torch(), 2 * torch.arange(6.0).reshape(2, 3))
 
 
+@pytest.mark.parametrize("call", [lambda x, y, out: F.normalize(x, dim=0, out=out), lambda x, y, out: F.normalize(x, 2.0, 0, 1e-12, out), lambda x, y, out: torch.norm(x, 2, 0, False, out),
+                                  lambda x, y, out: torch.tensordot(x, y.t(), 1, out=out), lambda x, y, out: torch.add(x, y, out=out)])  # fmt: skip
+def test_out(call):
+    expected = call(X, Y, torch.empty(0))
+    out = samba.from_torch_tensor(torch.full(expected.shape, 7.0))
+    with torch.no_grad():
+        assert call(samba.from_torch_tensor(X), samba.from_torch_tensor(Y), out) is out
+    torch.testing.assert_close(out.torch(), expected)
+
+
+def test_spectral_norm_iterates():
+    """Its power iterations write their vectors by `out`."""
+    model = torch.nn.utils.spectral_norm(torch.nn.Linear(6, 7))
+    ours = samba.from_torch_model_(copy.deepcopy(model))
+    for _ in range(3):
+        torch.testing.assert_close(ours(samba.from_torch_tensor(torch.ones(2, 6))).torch(), model(torch.ones(2, 6)))
+    torch.testing.assert_close(ours.weight_u.torch(), model.weight_u)
+
+
 def test_autograd_as_torch():
     x = samba.SambaTensor(torch.tensor([1.0, 2.0])).requires_grad_()
     y = (x * x).sum()
@@ -432,6 +452,13 @@ def test_second_derivative_that_is_not_there():
     gradient = torch.autograd.grad(F.conv2d(image, kernel).sum(), kernel, create_graph=True)[0]
     with pytest.raises(NotImplementedError, match="conv2d_weight_grad"):
         gradient.sum().backward()
+
+
+def test_moving_data_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", samba.HostFallbackWarning)
+        x = samba.from_torch_tensor(X)
+        torch.testing.assert_close(torch.block_diag(x, x).torch(), torch.block_diag(X, X))
 
 
 def test_what_the_library_lacks():

@@ -316,7 +316,7 @@ class Tracer:
                     out = kwargs.pop("out", None) if kwargs else None
                     result = self._apply(rule, func, args, kwargs)
                     if result is not NotImplemented:
-                        return result if out is None else self._into(out, result)
+                        return result if out is None else self.into(out, result)
                 if _is_written_in_python(func):
                     with _inside(func):
                         return func(*args, **kwargs)
@@ -326,9 +326,10 @@ class Tracer:
             if outermost:
                 self.grad = self.called = None
 
-    def _into(self, out, result):
+    def into(self, out, result):
+        """What a function with `out` gives."""
         if isinstance(out, (tuple, list)):
-            return type(result)([self._into(*pair) for pair in zip(out, result)])
+            return type(result)([self.into(*pair) for pair in zip(out, result)])
         return in_place(self, out, result, True, takes_shape=True)
 
     def aten(self, func, args, kwargs):

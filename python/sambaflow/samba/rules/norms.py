@@ -77,12 +77,14 @@ def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
 def norm(t, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     if isinstance(p, str) and p != "fro":
         raise TypeError(f"norm {p!r} of a matrix needs its singular values, which a graph cannot have")
-    return vector_norm(t, input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+    result = vector_norm(t, input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+    return result if out is None else t.into(out, result)
 
 
 @rule(F.normalize)
 def normalize(t, input, p=2.0, dim=1, eps=1e-12, out=None):
-    return t.wrap(lib.samba_normalize(t.value(input), p, dim, eps))
+    result = t.wrap(lib.samba_normalize(t.value(input), p, dim, eps))
+    return result if out is None else t.into(out, result)
 
 
 @rule(torch._weight_norm)

@@ -87,7 +87,8 @@ def tensordot(t, a, b, dims=2, out=None):
     of_a, of_b = ([x] if isinstance(x, int) else list(x) for x in dims)
     if len(of_a) != len(of_b):
         raise RuntimeError(f"tensordot: expected as many dims of both tensors, given {of_a} and {of_b}")
-    return t.wrap(lib.samba_tensordot(t.value(a), t.value(b), len(of_a), of_a, of_b))
+    result = t.wrap(lib.samba_tensordot(t.value(a), t.value(b), len(of_a), of_a, of_b))
+    return result if out is None else t.into(out, result)
 
 
 @rule(torch.linalg.multi_dot)
