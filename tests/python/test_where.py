@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -241,6 +242,41 @@ def test_transforms_of_functions(tmp_path):
         outputs = utils.trace_graph(Model(function), inputs, pef=pef)
         torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), function(None, x))
     torch.testing.assert_close(torch.vmap(lambda row: row * 2)(inputs[0]).torch(), x * 2)  # outside tracing it is as ever
+
+
+def test_autocast_is_refused():
+    def cast(enabled, device="cpu"):
+        def forward(x):
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=enabled):
+                return x * 2
+
+        return forward
+
+    with pytest.raises(NotImplementedError, match=rf"torch.autocast is on .* precision='bf16'.*{HERE}"):
+        trace_deep(cast(True))
+    trace_deep(cast(False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # there is no such device, as torch says
+        trace_deep(cast(True, "cuda"))
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "set_stance"), reason="torch has no stances yet")
+def test_what_torch_compile_has_made(tmp_path):
+    doubled, x = torch.compile(lambda x: torch.tanh(x) * 2), torch.randn(4, 3)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            return doubled(self.lin(x))
+
+    for model in (Model(), torch.compile(Model())):
+        expected = torch.tanh(torch.nn.functional.linear(x, *model.parameters())) * 2
+        inputs = (samba.from_torch_tensor(x, name="x"),)
+        pef = samba.session.compile(samba.from_torch_model_(model), inputs, inference=True, output_folder=tmp_path)
+        torch.testing.assert_close(samba.session.run(inputs, utils.trace_graph(model, inputs, pef=pef))[0].torch(), expected)
 
 
 def test_parameters_have_no_values_either():

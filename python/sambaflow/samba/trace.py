@@ -296,6 +296,11 @@ class Tracer:
             f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: {instead}{self.where(code=True)}"
         )
 
+    def _refuse_autocast(self):
+        """torch casts what ATen operators are given, of which most are never called."""
+        raise UnsupportedError("torch.autocast is on while the model is traced: leave it out and compile with precision='bf16', which casts as it does, or call "
+                               f"to(torch.bfloat16) where that is meant{self.where()}")  # fmt: skip
+
     def refuse_transform(self):
         """A function of torch.func, torch.vmap among them, has wrapped a tensor that the graph wants."""
         raise UnsupportedError("torch.vmap, and what else torch.func makes of functions, cannot be traced where tensors of the model come in: write the batch dim out, by "
@@ -308,6 +313,8 @@ class Tracer:
         torch.no_grad() is looked at here."""
         outermost = self.grad is None
         if outermost:
+            if torch.is_autocast_enabled("cpu") and self is _state.tracer:
+                self._refuse_autocast()
             self.grad, self.called = torch.is_grad_enabled(), func
         try:
             with torch.no_grad():
@@ -539,6 +546,12 @@ def _float(x):
     return x.double() if _state.tracer is not None and _state.tracer.is_symbolic((x,), {}) else float(x)
 
 
+def _uncompiled():
+    """What torch.compile has made of functions and modules runs as it was written, while a model is traced: dynamo would trace the tracer."""
+    stance = getattr(torch.compiler, "set_stance", None)
+    return stance("force_eager") if stance is not None and "torch._dynamo" in sys.modules else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def at_work(tracer):
     """Makes this the tracer for what runs inside."""
@@ -561,7 +574,7 @@ def at_work(tracer):
     hook, torch.utils.hooks.BackwardHook._apply_on_tensors = torch.utils.hooks.BackwardHook._apply_on_tensors, lambda _, __, tensors: (tensors, None)  # see check_hooks
     torch._functorch.vmap._add_batch_dim = _batched
     try:
-        with torch.enable_grad(), _Factories():
+        with torch.enable_grad(), _uncompiled(), _Factories():
             yield tracer
             tracer.finish()
     finally:
