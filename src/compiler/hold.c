@@ -1,41 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An assignment takes effect when its phase ends, and what the phase's other sinks take is the leaf's old value. A sink that takes it as it is, or
- * some of it, is no operator that place.c could order before the one that writes: two buffers that change places, an output that is what a buffer
- * was. Such a value becomes one that is computed, by a cast to the dtype that it has.
+ * An assignment takes effect when its phase ends, but what else is computed and delivered is of the leaf's old value: by the phase itself, and by BCKWD,
+ * which differentiates what FWD has computed. Two reads of a leaf are too late for that:
+ *   - a sink that takes the leaf as it is, or some of it, is no operator that place.c could order before the one that writes: two buffers that
+ *     change places, an output that is what a buffer was;
+ *   - a node of BCKWD comes when FWD has written.
+ * They get a value that is computed in time, by a cast to the dtype that the leaf has.
  *
- * Needs: the final graph (simplify takes such casts away). Gives: sinks without reads of leaves that their phase overwrites. Breaks nothing. */
+ * Needs: the final graph (simplify takes such casts away; remat decides what BCKWD reads). Gives: no read of a leaf behind the phase that overwrites it,
+ * nor sinks that are one. Breaks nothing. */
 #include "compiler/compiler.h"
 
-static bool is_overwritten(const samba_graph *g, const samba_access *access, const samba_sink *reader)
+#include <string.h>
+
+typedef struct holding {
+    samba_access *access;
+    uint8_t *written; /* per leaf: a bit for each phase that overwrites it */
+    uint8_t *wanted;  /* leaves, and views of them, of which BCKWD needs the old value */
+    samba_ref *held;  /* that value, in the new graph */
+} holding;
+
+static bool is_overwritten(const holding *h, samba_ref ref, samba_phase phase) { return h->written[h->access[ref].base] >> phase & 1; }
+
+/* Whether a node of BCKWD reads an old value by this input. Views of BCKWD's own read it by theirs. */
+static bool is_late(const holding *h, const samba_graph *g, const samba_node *reader, samba_ref input)
 {
-    samba_ref leaf = access[reader->value].base;
-    for (int64_t i = 0; i < g->sink_count; i++) {
-        const samba_sink *writer = &g->sinks[i];
-        if (writer->kind == SAMBA_SINK_ASSIGN && writer->target == leaf && writer->phase == reader->phase &&
-            (writer != reader || !samba_access_is_whole(g, access, reader->value)))
-            return true;
-    }
-    return false;
+    return reader->phase == SAMBA_BCKWD && samba_node_at(g, input)->phase <= SAMBA_FWD && is_overwritten(h, input, SAMBA_FWD);
 }
 
-samba_status samba_pass_hold(samba_compiler *c)
+static samba_status look(samba_compiler *c, holding *h)
 {
-    samba_graph *g = c->graph; /* adds to it in place: nothing else holds it */
-    samba_access *access = samba_arena_alloc(&c->arena, sizeof(samba_access) * ((size_t)g->node_count + 1));
-    if (!access)
+    const samba_graph *g = c->graph;
+    size_t count = (size_t)g->node_count + 1;
+    h->access = samba_arena_alloc(&c->arena, sizeof(samba_access) * count);
+    h->written = samba_arena_alloc(&c->arena, 2 * count);
+    if (!h->access || !h->written)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(samba_access_all(g, access));
-    g->place = (samba_place){0};
+    memset(h->written, 0, 2 * count);
+    h->wanted = h->written + count;
+    SAMBA_TRY(samba_access_all(g, h->access));
+    for (int64_t i = 0; i < g->sink_count; i++)
+        if (g->sinks[i].kind == SAMBA_SINK_ASSIGN)
+            h->written[g->sinks[i].target] |= (uint8_t)(1 << g->sinks[i].phase);
+    return SAMBA_OK;
+}
+
+/* Nodes come behind their inputs, so one pass from the last to the first finds all of a chain of views. */
+static bool find_wanted(const samba_graph *g, holding *h)
+{
+    bool any = false;
+    for (int64_t i = g->node_count - 1; i >= 0; i--) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        for (int k = 0; k < node->arity; k++)
+            if (is_late(h, g, node, node->inputs[k]) || (h->wanted[i] && h->access[i].base != (samba_ref)i))
+                h->wanted[node->inputs[k]] = any = true;
+    }
+    return any;
+}
+
+static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    holding *h = rewriter->user;
+    const samba_node *node = samba_node_at(rewriter->in, ref);
+    samba_ref changed[SAMBA_MAX_ARITY];
+    for (int k = 0; k < node->arity; k++)
+        changed[k] = is_late(h, rewriter->in, node, node->inputs[k]) ? h->held[node->inputs[k]] : inputs[k];
+    samba_ref result = samba_rewrite_copy(rewriter, ref, changed);
+    if (!h->wanted[ref])
+        return result;
+    rewriter->out->phase = SAMBA_FWD;
+    samba_attrs same = {.cast.dtype = node->dtype};
+    h->held[ref] = h->access[ref].base == ref ? samba_emit(rewriter->out, SAMBA_OP_cast, 1, &result, &same)
+                                              : samba_rewrite_copy(rewriter, ref, &h->held[node->inputs[0]]);
+    return result;
+}
+
+static samba_status hold_for_backward(samba_compiler *c)
+{
+    holding h;
+    SAMBA_TRY(look(c, &h));
+    if (!find_wanted(c->graph, &h))
+        return SAMBA_OK;
+    h.held = samba_arena_alloc(&c->arena, sizeof(samba_ref) * ((size_t)c->graph->node_count + 1));
+    if (!h.held)
+        return SAMBA_ERROR_MEMORY;
+    samba_graph *out;
+    SAMBA_TRY(samba_graph_rewrite(c->graph, rewrite, &h, &out));
+    samba_compiler_take_graph(c, out);
+    return SAMBA_OK;
+}
+
+static samba_status hold_for_sinks(samba_compiler *c)
+{
+    holding h;
+    SAMBA_TRY(look(c, &h));
+    samba_graph *g = c->graph; /* adds to it in place: nothing else holds it */
     for (int64_t i = 0; i < g->sink_count; i++) {
-        samba_ref value = g->sinks[i].value;
-        if (samba_ops[samba_node_at(g, access[value].base)->op].class_ != SAMBA_LEAF || !is_overwritten(g, access, &g->sinks[i]))
+        samba_sink *sink = &g->sinks[i];
+        samba_ref value = sink->value, leaf = h.access[value].base;
+        bool itself = sink->kind == SAMBA_SINK_ASSIGN && sink->target == leaf && samba_access_is_whole(g, h.access, value);
+        bool late = sink->phase == SAMBA_BCKWD && is_overwritten(&h, value, SAMBA_FWD);
+        if (itself || !(late || is_overwritten(&h, value, sink->phase)))
             continue;
-        g->phase = g->sinks[i].phase;
+        g->phase = late ? SAMBA_FWD : sink->phase;
         samba_attrs same = {.cast.dtype = samba_node_at(g, value)->dtype};
         samba_ref held = samba_emit(g, SAMBA_OP_cast, 1, &value, &same);
         SAMBA_TRY(g->status);
         g->sinks[i].value = held;
     }
     return SAMBA_OK;
+}
+
+samba_status samba_pass_hold(samba_compiler *c)
+{
+    SAMBA_TRY(hold_for_backward(c));
+    return hold_for_sinks(c);
 }

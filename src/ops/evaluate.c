@@ -160,13 +160,13 @@ static samba_status run_phase(evaluator *e, int phase)
     for (int64_t s = 0; s < graph->sink_count; s++)
         if ((int)graph->sinks[s].phase == phase)
             SAMBA_TRY(deliver(e, s));
+    for (int64_t s = 0; s < graph->sink_count; s++)
+        if ((int)graph->sinks[s].phase == phase)
+            use(e, graph->sinks[s].value);
     for (int64_t s = 0; s < graph->sink_count; s++) {
         const samba_sink *sink = &graph->sinks[s];
-        if ((int)sink->phase != phase)
-            continue;
-        use(e, sink->value);
         value_slot *target = sink->kind == SAMBA_SINK_ASSIGN ? &e->slots[sink->target] : NULL;
-        if (target && target->uses > 0) {
+        if (target && target->uses > 0 && phase == (sink->phase == SAMBA_FWD ? SAMBA_BCKWD : (int)sink->phase)) { /* BCKWD is of what FWD has read */
             drop(e, target);
             target->array = e->sink_values[s];
             target->held = BORROWED;

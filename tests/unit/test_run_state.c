@@ -89,6 +89,20 @@ static void passing_on(samba_graph *g, const void *unused)
     tail(g, samba_input(g, "x"));
 }
 
+/* A loss of buffers that FWD overwrites: gradients are of what they were. */
+static void differentiating(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    const int64_t shape[] = {BATCH};
+    samba_initializer two = {SAMBA_INIT_CONSTANT, 2, 0};
+    samba_value plain = samba_parameter(g, "plain", SAMBA_FLOAT32, 1, shape, two), squared = samba_parameter(g, "squared", SAMBA_FLOAT32, 1, shape, two);
+    samba_value buffer = samba_register_buffer(g, "buffer", SAMBA_FLOAT32, 1, shape, (samba_initializer){SAMBA_INIT_CONSTANT, 3, 0});
+    samba_value first = samba_reshape(samba_slice(buffer, 0, 0, 1, 1), 0, NULL);
+    samba_value sum = samba_add(samba_mul(plain, buffer), samba_mul(samba_mul(squared, squared), first));
+    samba_assign(buffer, samba_mul_scalar(samba_cast(samba_input(g, "y"), SAMBA_FLOAT32), 0.5));
+    samba_loss(g, "loss", samba_sum(samba_add(sum, samba_mul_scalar(samba_mean(samba_input(g, "x"), 0, NULL, false), 0)), 0, NULL, false));
+}
+
 static samba_session *session_of(const char *name, samba_model model, samba_optimizer optimizer, int micro_batches)
 {
     samba_session *session;
@@ -257,6 +271,28 @@ static void test_buffers_are_read_before_they_are_written(void **state)
     samba_session_free(session);
 }
 
+static void test_gradients_of_what_buffers_were(void **state)
+{
+    (void)state;
+    samba_session *session = session_of("differentiating", differentiating, samba_sgd(0), 1);
+    const int64_t *labels = samba_tensor_data(y);
+    float was[BATCH], of_squared[BATCH];
+    for (int k = 0; k < BATCH; k++)
+        was[k] = 3;
+    for (int i = 0; i < 2; i++) {
+        need(run(session, "FWD", true));
+        need(run(session, "BCKWD", true));
+        for (int k = 0; k < BATCH; k++)
+            of_squared[k] = 4 * was[0];
+        assert_values(session, "plain.grad", was, BATCH);
+        assert_values(session, "squared.grad", of_squared, BATCH);
+        for (int k = 0; k < BATCH; k++)
+            was[k] = 0.5f * (float)labels[k];
+        assert_values(session, "buffer", was, BATCH);
+    }
+    samba_session_free(session);
+}
+
 static int make(void **state)
 {
     (void)state;
@@ -284,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward), cmocka_unit_test(test_bad_data_updates_nothing),
                                        cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices),
-                                       cmocka_unit_test(test_buffers_are_read_before_they_are_written)};
+                                       cmocka_unit_test(test_buffers_are_read_before_they_are_written),
+                                       cmocka_unit_test(test_gradients_of_what_buffers_were)};
     return cmocka_run_group_tests(tests, make, clear);
 }
