@@ -250,6 +250,23 @@ def a_buffer_that_is_set(self, y, x):
     return result
 
 
+def a_state_in_a_buffer(self, y, x):
+    state = torch.tanh(y[:3] * self.seen + y[:3] * self.seen[:, :1] + y[:3])  # the gradient needs the old one
+    self.seen = state.detach()
+    return state
+
+
+def a_buffer_without_gradients(self, y, x):
+    self.seen.mul_(y[:3])
+    self.seen += y[:3]
+    with torch.no_grad():
+        self.seen.clamp_(min=0).mul_(0.5)
+        self.seen[0] = 1
+    result = self.seen * y[:3]
+    self.seen = self.seen.detach()
+    return result
+
+
 @pytest.mark.parametrize("function", [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__ and value is not Writes],
                          ids=lambda f: f.__name__)  # fmt: skip
 def test_writes(tmp_path, function):

@@ -135,20 +135,20 @@ def write(t, x, value):
     _trace_values(t, x)
     strides(t, x)
     x._written += 1
+    hidden = t.grad is False and x.dtype.is_floating_point
     if x._view is not None:
         its = x._view
         write(t, its.parent, its.put(t.value(its.parent), value))
         x._value, its.seen = value, root(x)._written if t.grad is not False else None  # None: read again, as the root has it
     elif t.is_buffer(x):
-        t.assign(x, value)
+        t.assign(x, unseen(t, t.value(x), value) if hidden and id(x) in t.assigned else value)
     elif id(x) in t.names:
         _refuse(t)
     elif id(x) in t.kept_regions:
-        x._value = value
-        t.assigned[id(x)] = (t.kept_regions[id(x)], value)
+        x._value = unseen(t, x._value, value) if hidden and id(x) in t.assigned else value
+        t.assigned[id(x)] = (t.kept_regions[id(x)], x._value)
     else:
-        hidden = t.grad is False and x.dtype.is_floating_point and x._trace == t.id
-        x._value, x._trace = unseen(t, x._value, value) if hidden else value, t.id
+        x._value, x._trace = unseen(t, x._value, value) if hidden and x._trace == t.id else value, t.id
     t.check()
 
 
