@@ -459,6 +459,7 @@ def test_moving_data_warns_of_nothing():
         warnings.simplefilter("error", samba.HostFallbackWarning)
         x = samba.from_torch_tensor(X)
         torch.testing.assert_close(torch.block_diag(x, x).torch(), torch.block_diag(X, X))
+        torch.distributions.Normal(x, x.exp(), validate_args=True).log_prob(x)  # looks whether its arguments are in their ranges
 
 
 def test_what_the_library_lacks():

@@ -63,7 +63,7 @@ _MOVES = frozenset(
     masked_select masked_scatter nonzero slice_backward select_backward diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter
     _unsafe_index _unsafe_index_put flip roll rot90 tril triu diag diag_embed repeat cat stack hstack vstack dstack scatter_add scatter_reduce index_add index_copy
     index_fill index_reduce put reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d _local_scalar_dense equal is_same_size one_hot
-    _assert_async _pin_memory resize block_diag""".split()
+    _assert_async _is_all_true _is_any_true _pin_memory resize block_diag""".split()
 )
 
 
