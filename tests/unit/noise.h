@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { NOISE_UNITS = 4 };
+
 static inline double epsilon_of(samba_dtype dtype)
 {
     return dtype == SAMBA_FLOAT64 ? 0x1p-52 : dtype == SAMBA_FLOAT16 ? 0x1p-10 : dtype == SAMBA_BFLOAT16 ? 0x1p-7 : 0x1p-23;
@@ -94,7 +96,7 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
     samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
     if (!rounds(node) || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
         return copy;
-    return noisy(rewriter->out, copy, 4 * epsilon_of((samba_dtype)node->dtype), next_seed(rewriter->user) >> 12);
+    return noisy(rewriter->out, copy, NOISE_UNITS * epsilon_of((samba_dtype)node->dtype), next_seed(rewriter->user) >> 12);
 }
 
 /* A composite as the compiler has it: what cancels inside, as a row's mean does in a norm, rounds there. */
