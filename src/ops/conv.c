@@ -5,7 +5,8 @@
  * of x, and so the column. Each triple of x, w and y elements that see each other, inside x and in one group, is one product:
  *   conv  y = sum of x*w     conv_input_grad  dx = sum of w*dy     conv_weight_grad  dw = sum of x*dy
  * so one shape rule, the y of an x and a w, checks all three. The gradients carry the shape they deliver in attrs.shape.
- * As with matmul, the result for 16-bit floats is the float32 sum; integers wrap. */
+ * As with matmul, the result for 16-bit floats is the float32 sum; integers wrap. Kernels may multiply the zeros around x or dy as well, where
+ * that is quicker: what an infinite weight or gradient gives beside them, NaN or nothing, depends on the road taken, as in PyTorch. */
 #include "ops/families.h"
 #include <math.h>
 #include <string.h>

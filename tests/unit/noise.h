@@ -99,18 +99,65 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
     return noisy(rewriter->out, copy, NOISE_UNITS * epsilon_of((samba_dtype)node->dtype), next_seed(rewriter->user) >> 12);
 }
 
-/* A composite as the compiler has it: what cancels inside, as a row's mean does in a norm, rounds there. */
-static inline samba_ref open_composite(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+/* v with zeros around its dims from the third on */
+static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *each)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = samba_node_at(graph, v)->rank;
+    for (int i = 2; i < samba_node_at(graph, v)->rank; i++)
+        attrs.pad.before.at[i] = attrs.pad.after.at[i] = each[i - 2];
+    return samba_emit(graph, SAMBA_OP_pad, 1, &v, &attrs);
+}
+
+/* A convolution that multiplies the zeros around an image: the reference leaves them out, kernels do what is quicker. With numbers that is the same;
+ * with an infinity or NaN beside the zero it is NaN or nothing, in PyTorch as here. Gradients to the input are those of a larger one, of which
+ * the middle is taken. */
+static inline samba_ref open_convolution(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    samba_attrs attrs = *node->attrs, slice;
+    samba_attrs_conv *conv = &attrs.conv;
+    samba_ref in[2] = {inputs[0], inputs[1]};
+    if (node->op != SAMBA_OP_conv2d_input_grad && node->op != SAMBA_OP_conv3d_input_grad) {
+        in[0] = padded(graph, in[0], conv->padding.at);
+        memset(conv->padding.at, 0, sizeof conv->padding.at);
+        return samba_emit(graph, (samba_op)node->op, 2, in, &attrs);
+    }
+    int64_t each[SAMBA_MAX_RANK] = {0};
+    memset(&slice, 0, sizeof slice);
+    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = node->rank;
+    for (int i = 0; i < node->rank; i++) {
+        slice.slice.stop.at[i] = node->shape[i];
+        slice.slice.step.at[i] = 1;
+        if (i < 2)
+            continue;
+        each[i - 2] = (samba_node_at(graph, in[0])->shape[i] - 1) * conv->dilation.at[i - 2] / conv->stride.at[i - 2] + 1;
+        int64_t more = each[i - 2] * conv->stride.at[i - 2];
+        conv->shape.at[i] += 2 * more;
+        slice.slice.start.at[i] = more;
+        slice.slice.stop.at[i] += more;
+    }
+    in[1] = padded(graph, in[1], each);
+    samba_ref whole = samba_emit(graph, (samba_op)node->op, 2, in, &attrs);
+    return samba_emit(graph, SAMBA_OP_slice, 1, &whole, &slice);
+}
+
+/* Operators as the compiler has them: what cancels inside a composite, as a row's mean does in a norm, rounds there. */
+static inline samba_ref open_operator(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
+    switch (node->op) {
+    case SAMBA_OP_conv2d: case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv2d_weight_grad:
+    case SAMBA_OP_conv3d: case SAMBA_OP_conv3d_input_grad: case SAMBA_OP_conv3d_weight_grad: return open_convolution(rewriter->out, node, inputs);
+    default: return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
+    }
 }
 
 /* The graph with noise everywhere; freed by the caller. */
 static inline samba_status noisy_graph(const samba_graph *graph, uint64_t *state, samba_graph **moved)
 {
     samba_graph *open;
-    SAMBA_TRY(samba_graph_rewrite(graph, open_composite, NULL, &open));
+    SAMBA_TRY(samba_graph_rewrite(graph, open_operator, NULL, &open));
     samba_status status = samba_graph_rewrite(open, add_noise, state, moved);
     samba_graph_free(open);
     return status;
