@@ -233,3 +233,62 @@ def test_scheduler_of_torch_drives_a_session(tmp_path):
     _train(model, [theirs], batches, schedulers=[schedulers[0]])
     samba.session.to_cpu(ours)
     _compare(ours, model, torch.float32)
+
+
+class Signs(torch.optim.SGD):
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter -= group["lr"] * parameter.grad.sign()
+
+
+class Named(torch.optim.SGD):
+    """One that only looks different."""
+
+
+def test_steps_of_the_program(tmp_path):
+    """The device cannot call them."""
+    model, x = samba.from_torch_model_(nn.Linear(3, 2)), samba.ones(4, 3, name="x")
+    with pytest.raises(NotImplementedError, match="optimizer Signs has a step of its own"):
+        samba.session.compile(model, (x,), Signs(model.parameters(), lr=0.1), output_folder=tmp_path)
+    optim = Named(model.parameters(), lr=0.1)
+    hook = optim.register_step_post_hook(lambda *_: None)
+    with pytest.raises(NotImplementedError, match="optimizer Named has a hook of register_step_pre_hook or"):
+        samba.session.compile(model, (x,), optim, output_folder=tmp_path)
+    hook.remove()
+    torch.optim.lr_scheduler.StepLR(optim, 1)
+    samba.session.compile(model, (x,), optim, output_folder=tmp_path)
+
+
+DIFFER = [
+    (ADAMW, {}, ADAMW, dict(amsgrad=True), "with a state max_exp_avg_sq of 'weight'"), (ADAMW, dict(amsgrad=True), ADAMW, {}, "without a state max_exp_avg_sq"),
+    (ADAMW, {}, SGD, dict(lr=0.1), "is SGD without a state exp_avg of 'weight'"), (SGD, dict(momentum=0.9), SGD, dict(momentum=0.9, dampening=0.5), "with dampening 0.5"),
+    (SGD, {}, SGD, dict(max_grad_norm=1.0), "with max_grad_norm 1, and .* does not clip"), (SGD, dict(max_grad_norm=1.0), SGD, {}, "without max_grad_norm, and .* clips"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled, options, kind, given, says", DIFFER, ids=lambda x: x if isinstance(x, str) else "")
+def test_other_optimizers_than_compiled(tmp_path, compiled, options, kind, given, says):
+    model, x = samba.from_torch_model_(nn.Linear(3, 2)), samba.ones(4, 3, name="x")
+    pef = samba.session.compile(model, (x,), compiled(model.parameters(), **options), output_folder=tmp_path)
+    with pytest.raises(RuntimeError, match=says):
+        utils.trace_graph(model, (x,), kind(model.parameters(), **given), pef=pef)
+
+
+def test_an_optimizer_of_fewer_parameters(tmp_path):
+    model, x = samba.from_torch_model_(nn.Linear(3, 2)), samba.ones(4, 3, name="x")
+    pef = samba.session.compile(model, (x,), ADAMW(model.parameters()), output_folder=tmp_path)
+    with pytest.raises(RuntimeError, match="none is that of 'weight', which .* trains"):
+        utils.trace_graph(model, (x,), ADAMW([model.bias]), pef=pef)
+    pef = samba.session.compile(model, (x,), ADAMW([model.bias]), output_folder=tmp_path)
+    with pytest.raises(RuntimeError, match="with a state exp_avg of 'weight'"):
+        utils.trace_graph(model, (x,), ADAMW(model.parameters()), pef=pef)
+
+
+def test_what_is_a_hyperparameter_comes_from_the_optimizer(tmp_path):
+    model, x = samba.from_torch_model_(nn.Linear(3, 2)), samba.ones(4, 3, name="x")
+    pef = samba.session.compile(model, (x,), SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5, max_grad_norm=1.0), output_folder=tmp_path)
+    utils.trace_graph(model, (x,), SGD(model.parameters(), lr=0.2, momentum=0.8, dampening=0.1, max_grad_norm=2.0), pef=pef)
+    known = samba.session.loaded().hyperparameters
+    assert [known[name] for name in ("lr", "momentum", "dampening", "max_grad_norm")] == [0.2, 0.8, 0.1, 2.0]

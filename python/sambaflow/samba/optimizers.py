@@ -12,12 +12,23 @@ def _adam(optimizer):
     return isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW))  # torch before 2.7: two classes
 
 
+def _check(optimizer):
+    """Refuses what the library does not do: another kind, a step or hooks of the program's own."""
+    kind = type(optimizer)
+    if not isinstance(optimizer, torch.optim.SGD) and not _adam(optimizer):
+        raise errors.UnsupportedError(f"optimizer {kind.__name__}: expected samba.optim.SGD, Adam or AdamW, or torch's")
+    if not (getattr(kind.step, "__module__", None) or "").startswith("torch.optim."):
+        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give samba.optim.SGD, Adam or AdamW, or torch's")
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a hook of register_step_pre_hook or register_step_post_hook, which the device cannot call: remove "
+                                      "it by its handle; parameters can be changed by sn_data between runs")  # fmt: skip
+
+
 def groups(tracer, optimizers):
     """(optimizer, group, names of what it trains) of every group that trains something."""
     names = {identity: name for identity, (name, _, _) in tracer.names.items()}
     for optimizer in optimizers:
-        if not isinstance(optimizer, torch.optim.SGD) and not _adam(optimizer):
-            raise errors.UnsupportedError(f"optimizer {type(optimizer).__name__}: expected samba.optim.SGD, Adam or AdamW, or torch's")
+        _check(optimizer)
         if not any(id(p) in names for group in optimizer.param_groups for p in group["params"]):
             raise errors.ArgumentError(f"none of the parameters of optimizer {type(optimizer).__name__} is the model's: make it from model.parameters(), after "
                                        "samba.from_torch_model_(model), which makes them anew")  # fmt: skip
@@ -59,23 +70,58 @@ def structs(tracer, optimizers, its_numbers=None):
     return ffi.new("samba_optimizer[]", made), kept
 
 
+def _differs(device, optimizer, trained, what):
+    return errors.StateError(f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} {what}: compile it with these optimizers")
+
+
+def _check_state(device, optimizer, group, trained):
+    """Whether the PEF keeps what the optimizer keeps."""
+    kept = {"exp_avg": _adam(optimizer), "max_exp_avg_sq": group.get("amsgrad", False), "momentum_buffer": group.get("momentum", 0) != 0}
+    for name in trained:
+        if f"{name}.grad" not in device.tensors:
+            continue  # no loss reaches it
+        for key, wanted in kept.items():
+            has = f"{name}.{key}" in device.tensors
+            if wanted and not has:
+                raise _differs(device, optimizer, trained, f"with a state {key} of {name!r}, and {device.pef} has none")
+            if has and not wanted and key != "momentum_buffer":  # a momentum of 0 is none
+                raise _differs(device, optimizer, trained, f"without a state {key} of {name!r}, and {device.pef} has one")
+
+
 def hyperparameters(tracer, optimizers, device, its_numbers=None):
     """{name: value} of the optimizers for a PEF that has an optimizer; what it was compiled without must not be asked of it. `its_numbers`: of
     `numbers`, where the PEF has several graphs."""
     if "OPT" not in device.section_types:
         return {}
-    known, found = device.hyperparameters, {}
+    known, found, norm = device.hyperparameters, {}, None
     all_groups = list(groups(tracer, optimizers))
     for i, (optimizer, group, trained) in enumerate(all_groups):
         adam = _adam(optimizer)
         values = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
         values.update(zip(("beta1", "beta2", "eps"), (*group["betas"], group["eps"])) if adam else {"momentum": group["momentum"]})
+        if not adam:
+            values["dampening"] = group["dampening"]
         for name, value in values.items():
             full = f"optim{its_numbers[i]}.{name}" if its_numbers is not None else name if len(all_groups) == 1 else f"optim{i}.{name}"
             if full in known:
                 found[full] = float(value)
-            elif value != 0 or name != "momentum":
-                raise errors.StateError(
-                    f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} with {name} {value:g}, for which {device.pef} has no "
-                    f"hyperparameter; it has {', '.join(known)}: compile it with these optimizers")
+            elif value != 0 and (name != "dampening" or group["momentum"] != 0) or name not in ("momentum", "dampening"):
+                raise _differs(device, optimizer, trained, f"with {name} {value:g}, for which {device.pef} has no hyperparameter; it has {', '.join(known)}")
+        _check_state(device, optimizer, group, trained)
+        its_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
+        if its_norm:
+            if "max_grad_norm" not in known:
+                raise _differs(device, optimizer, trained, f"with max_grad_norm {its_norm:g}, and {device.pef} does not clip gradients")
+            if norm not in (None, its_norm):
+                raise errors.ArgumentError(f"trace_graph: max_grad_norm is {norm:g} and {its_norm:g}: the norm is one over all optimizers, so those that give one must give the same")
+            norm = found["max_grad_norm"] = float(its_norm)
+    if its_numbers is None and all_groups:
+        optimizer, _, trained = all_groups[0]
+        if norm is None and "max_grad_norm" in known:
+            raise _differs(device, optimizer, trained, f"without max_grad_norm, and {device.pef} clips gradients")
+        trains = {name for _, _, names in all_groups for name in names}
+        for name in device.tensors:
+            owner, _, key = name.rpartition(".")
+            if key in ("exp_avg", "momentum_buffer") and owner in device.names("parameter") and owner not in trains:
+                raise _differs(device, optimizer, trained, f"and none is that of {owner!r}, which {device.pef} trains")
     return found
