@@ -11,6 +11,7 @@
 import collections
 import itertools
 import threading
+from collections.abc import Mapping
 
 import torch
 
@@ -88,7 +89,7 @@ def _let_go(lock):
 
 
 class SambaLoader:
-    """Iterates over `torch_loader`, whose items are one tensor or as many as `names`, `prefetch` items ahead: a thread calls it and makes
+    """Iterates over `torch_loader`, whose items are one tensor, as many as `names` or a dict that has them, `prefetch` items ahead: a thread calls it and makes
     contiguous tensors of what it gives. Shuffling and workers are its own. An exception of the iterable is raised where its item would have
     come; leaving the loop early, or dropping the iterator, waits for the item being made and ends the thread.
 
@@ -149,6 +150,11 @@ class SambaLoader:
         return iterator, []
 
     def _tensors(self, item):
+        if isinstance(item, Mapping):
+            missing = [name for name in self.names if name not in item]
+            if missing:
+                raise KeyError(f"SambaLoader: an item has no {missing[0]!r}; it has {', '.join(map(str, item))}")
+            item = [item[name] for name in self.names]
         item = [item] if isinstance(item, torch.Tensor) else list(item)
         if len(item) != len(self.names):
             raise ValueError(f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}")
