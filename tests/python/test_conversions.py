@@ -196,3 +196,17 @@ def test_operators_of_other_types():
         in_place = getattr(operator, f"i{call.__name__}")
         made = samba.from_torch_tensor(torch.tensor([3.0, 7.0]))
         assert in_place(made, plain) is made and torch.equal(made.torch(), in_place(torch.tensor([3.0, 7.0]), plain))
+
+
+def test_what_saves_models_sees_their_memory(tmp_path):
+    """safetensors and transformers tell by its address what is tied."""
+    safetensors = pytest.importorskip("safetensors.torch")
+    model = samba.from_torch_model_(Tied())
+    weight = model.encode.weight
+    assert weight.untyped_storage().data_ptr() == weight.storage().data_ptr() == weight.data_ptr() == weight.torch().data_ptr()
+    safetensors.save_file({"weight": weight, "bias": model.normal.bias}, tmp_path / "some.safetensors")
+    torch.testing.assert_close(safetensors.load_file(tmp_path / "some.safetensors")["weight"], weight.torch().detach())
+    safetensors.save_model(model, tmp_path / "model.safetensors")
+    fresh = Tied()
+    safetensors.load_model(fresh, tmp_path / "model.safetensors")
+    torch.testing.assert_close(fresh.decode.weight.detach(), weight.torch().detach())

@@ -255,6 +255,10 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """The address of the first element; 0 while the tensor is empty."""
         return 0 if self._held is None else self._held.data_ptr()
 
+    def untyped_storage(self):
+        """The memory of the values, which torch's own has no address of: what saves models tells by it what is tied."""
+        return super().untyped_storage() if self._held is None and not self.materializer_provided else self.torch_tensor().untyped_storage()
+
     def reusable(self):
         """Whether the memory can be read as it is for transfers: there are values, and they are contiguous."""
         return self._held is not None and self._held.is_contiguous()

@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from torch import Tensor, dtype as _dtype
+from torch import Tensor, UntypedStorage, dtype as _dtype
 from typing_extensions import Self
 
 _Materializer = Callable[[tuple[int, ...], _dtype, bool], Tensor]
@@ -41,6 +41,7 @@ class SambaTensor(Tensor):
     @staticmethod
     def is_fast_access(name: str) -> bool: ...
     def clear_data(self) -> None: ...
+    def untyped_storage(self) -> UntypedStorage: ...
     def reusable(self) -> bool: ...
     def rdu(self) -> None: ...
     def cpu(self, inplace: bool = False) -> Self: ...  # type: ignore[override]
