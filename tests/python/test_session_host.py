@@ -310,3 +310,20 @@ def test_legacy_names(tmp_path):
             samba.session.compile(samba.from_torch_model_(nn.BatchNorm1d(4)), inputs, output_folder=str(tmp_path))
     finally:
         samba.session.use_legacy_names(False)
+
+
+def test_loader_of_dicts():
+    """As the loaders of Hugging Face's data sets give them: names say which is which."""
+    items = [{"target": torch.tensor([i]), "x": torch.full((1, 2), float(i)), "text": "left alone"} for i in range(3)]
+    given = list(SambaLoader(items, ["x", "target"]))
+    assert [(x.sn_name, x.tolist(), target.sn_name, target.tolist()) for x, target in given] == [("x", [[i, i]], "target", [i]) for i in range(3)]
+    with pytest.raises(KeyError, match="an item has no 'mask'; it has target, x, text"):
+        list(SambaLoader(items, ["x", "mask"]))
+
+
+def test_updated_tensors_keep_their_names(tmp_path):
+    model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.ones(4, 3, name="x")
+    utils.trace_graph(model, (x,), pef=samba.session.compile(model, (x,), inference=True, output_folder=tmp_path))
+    samba.session.update_tensor("weight", samba.zeros(2, 3))
+    assert samba.session.get_samba_tensor_by_name("weight").sn_name == "weight" and not model.weight.sn_data.any()
+    assert [t.sn_name for t in samba.session.get_tensors_by_name("weight")] == ["weight"]

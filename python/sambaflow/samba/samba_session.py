@@ -561,7 +561,7 @@ class SambaSession:
             del self._traced[name]
         else:
             self.device_set(name, tensor)
-            self._traced[name] = from_torch_tensor(tensor, name)
+            self._traced[name] = from_torch_tensor(to_torch(tensor), name)
 
     @contextlib.contextmanager
     def disable_graphamp(self):
@@ -650,7 +650,7 @@ class SambaSession:
 
     def get_tensors_by_name(self, names):
         """Copies of device tensors."""
-        return tuple(SambaTensor(self.device_get(name), name=name) for name in names)
+        return tuple(SambaTensor(self.device_get(name), name=name) for name in listed(names))
 
     def get_tensors(self, samba_tensors):
         """The same for tensors on the host."""
