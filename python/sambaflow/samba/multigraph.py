@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several graphs in one PEF: what they share, and how a session compiles and loads them.
 
-A name means one thing in all graphs: parameters and buffers of one path are one tensor on the device, and so are inputs of one region name. Outputs,
+A name means one thing in all graphs: parameters and buffers of one path are one tensor on the device, and so are inputs of one region name. One that a
+graph before had, at whatever path, keeps its name there. Outputs,
 and inputs without a name, are named by their graph: ``decode.output_0``.
 
 >>> import tempfile
@@ -72,11 +73,13 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
         raise errors.StateError("compile_multigraph: there is no graph: add_graph(SambaGraph(model, inputs, optimizers, name)) first")
     context, made = Context(), ffi.new("samba_multigraph **")
     context.check(lib.samba_multigraph_new(context.c, made))
-    several, known = context.owned(made[0], lib.samba_multigraph_free), {}
+    several, known, shared, kept_alive = context.owned(made[0], lib.samba_multigraph_free), {}, {}, []
     for graph in graphs.values():
         if not graph.inference:
             check_hooks(f"compile_multigraph: graph {graph.name!r}", graph.model)
-        tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context)
+        tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context, known=shared)
+        shared.update((identity, path) for identity, (path, _, _) in tracer.names.items())
+        kept_alive.append(tracer)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = ffi.new("char[]", encoded(graph.name, "a graph's name"))
         options.name, options.graph, options.precision = kept, tracer.graph, precision
@@ -129,13 +132,10 @@ def end_trace(session, device, traced, index, known):
     if not info.inference:
         check_hooks(f"trace_multigraph: graph {name!r}", traced.model)
     losses = traced.loss_indices if traced.name else _losses(text(info.text), len(traced.outputs))  # a module does not say
-    tracer, outputs = session._trace(traced.model, traced.inputs, losses, name, name, traced.prefix)
+    tracer, outputs = session._trace(traced.model, traced.inputs, losses, name, name, traced.prefix, known=session._owned.names())
+    session._owned.check(f"trace_multigraph: graph {name!r}", tracer, device.tensors)
     session._compare(device, tracer, info.text)
-    tensors = {}
-    for path, tensor, _ in tracer.names.values():
-        if isinstance(tensor, SambaTensor):
-            tensor.sn_name = tensor.sn_name or path
-            tensors[path] = tensor
+    tensors = session._owned.add(tracer, traced.model)
     for handle, its in zip(traced.outputs, outputs):
         handle.sn_name = its.sn_name
     for tensor in (*traced.outputs, *(x for x in trees.tensors(traced.inputs) if isinstance(x, SambaTensor))):

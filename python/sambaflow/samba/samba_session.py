@@ -38,6 +38,7 @@ from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import hyperparameters, structs
+from sambaflow.samba.owned import KINDS, Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.regions import last_of_each
 from sambaflow.sambacollections import OrderedSet
@@ -58,6 +59,7 @@ class SambaSession:
         self._ports = None
         self._device = None
         self._places = {}  # other names of device tensors, see regions.py
+        self._owned = Owned()  # which tensors of models they are
         if pef_path:
             self._use(Session(pef_path))
         self._traced = {}  # name -> SambaTensor
@@ -204,8 +206,9 @@ class SambaSession:
         lazy parameter mode those that initialize parameters, for when their values are needed."""
         return self.tracing or lazy.enabled()
 
-    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None):
+    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None):
         tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context)
+        tracer.known = known or {}
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
         saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
         tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
@@ -288,14 +291,12 @@ class SambaSession:
         if "BCKWD" in device.section_types:
             check_hooks("trace_graph", model)
         check_mapped(device.pef, device.mapping, mapping if mapping != "section" else self._settings.get("mapping", mapping))
+        self._owned.check("trace_graph", tracer, device.tensors)
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
         self._use(device, tracer.regions.places)  # from here on nothing is refused
-        self._traced, self._several, self._optimizers = {}, [], None
-        for name, tensor, _ in tracer.names.values():
-            if isinstance(tensor, SambaTensor):
-                tensor.sn_name = tensor.sn_name or name
-                self._traced[name] = tensor
+        self._several, self._optimizers, self._owned = [], None, Owned()
+        self._traced = self._owned.add(tracer, model)
         for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
             self._traced[tensor.sn_name] = tensor
             if device.tensors.get(self._places.get(tensor.sn_name, tensor.sn_name), ("",))[0] == "input":
@@ -308,9 +309,14 @@ class SambaSession:
         model.output_tensors = outputs
         return outputs
 
+    @property
+    def _is_global(self):
+        """Whether it is samba.session."""
+        return self is _state.session
+
     def _own(self, tensors):
         """They are this session's: sn_data, sn_grad, rdu and cpu mean its device."""
-        owner = None if self is _state.session else weakref.ref(self)
+        owner = None if self._is_global else weakref.ref(self)
         for tensor in tensors.values():
             tensor._session = owner
 
@@ -358,14 +364,14 @@ class SambaSession:
         weights, inputs and optimizer state to the device, unless `transfer_device` is false. Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
             device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
-        before = self._device, self._places, self._traced, self._optimizers
+        before = self._device, self._places, self._traced, self._optimizers, self._owned
         try:
-            self._traced, self._optimizers = {}, {}
+            self._traced, self._optimizers, self._owned = {}, {}, Owned()
             self._use(device)
             for index, traced in enumerate(self._several):
                 self._end_trace(traced, index, transfer_device)
         except Exception:
-            device, places, self._traced, self._optimizers = before
+            device, places, self._traced, self._optimizers, self._owned = before
             if device is not None:
                 self._use(device, places)
             else:
@@ -485,9 +491,8 @@ class SambaSession:
     @of_session
     def to_cpu(self, model, optims=None, inplace=False):
         """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
-        for tensor in self._on_device(module("moving its tensors", model).parameters()):
-            tensor._fetched(self, inplace)
-        self.sync_buffers_to_cpu(model, inplace)
+        for name, tensor in self._of_model("to_cpu", model):
+            tensor._fetched(self, inplace, name)
         for state, key, name in self._optimizer_state(optims):
             held = to_torch(state.get(key))
             fresh = self.device_get(name)
@@ -506,23 +511,29 @@ class SambaSession:
     def to_rdu(self, model, optims=None):
         """Copies parameters, buffers and the optimizers' state from the host to the device."""
         self.loaded()
-        for tensor in self._on_device(module("moving its tensors", model).parameters()):
-            self.device_set(tensor.sn_name, tensor)
-        self.sync_buffers_to_rdu(model)
+        for name, tensor in self._of_model("to_rdu", model):
+            self.device_set(name, tensor)
         self._send_optimizer_state(optims)
 
+    def _of_model(self, call, model, kinds=KINDS):
+        """(name, tensor) of the parameters and buffers that the device has. One of which it has nothing is another model, or was traced elsewhere."""
+        found = list(self._owned.of_model(call, self, module(f"moving its {'tensors' if kinds == KINDS else 'buffers'}", model), kinds))
+        if not found and self.is_loaded and kinds == KINDS and next(model.parameters(), None) is not None:
+            raise errors.StateError(f"{call}: the device has no parameter and no buffer of this {type(model).__name__}: trace it first, or move the model that was traced")
+        return found
+
     def _on_device(self, tensors):
-        """Those that the device has."""
-        return [x for x in tensors if isinstance(x, SambaTensor) and self.has(x.sn_name)]
+        """{name: tensor} of those that the device has."""
+        return {self._owned.name_of(x): x for x in tensors if isinstance(x, SambaTensor) and self.has(self._owned.name_of(x))}
 
     def _optimizer_state(self, optims):
         """(state of a parameter, its key, the device's name) of every state tensor that the device has. Steps are counted once a group there."""
         index = 0  # among groups that train something
         for optimizer in optimizer_list("moving the optimizers' state", optims):
             for number, group in enumerate(optimizer.param_groups):
-                trained = [parameter for parameter in self._on_device(group["params"]) if parameter.requires_grad]
-                for parameter in trained:
-                    names = {key: f"{parameter.sn_name}.{key}" for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
+                trained = {name: parameter for name, parameter in self._on_device(group["params"]).items() if parameter.requires_grad}
+                for path, parameter in trained.items():
+                    names = {key: f"{path}.{key}" for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
                     its = index if self._optimizers is None else self._optimizers.get((id(optimizer), number), -1)
                     for key, name in {**names, "step": f"optim{its}.step"}.items():
                         if self.has(name):
@@ -544,15 +555,15 @@ class SambaSession:
     @of_session
     def sync_buffers_to_cpu(self, model, inplace=False):
         """Copies the model's buffers from the device to the host."""
-        for tensor in self._on_device(module("moving its buffers", model).buffers()):
-            tensor._fetched(self, inplace)
+        for name, tensor in self._of_model("sync_buffers_to_cpu", model, KINDS[1:]):
+            tensor._fetched(self, inplace, name)
 
     @of_session
     def sync_buffers_to_rdu(self, model):
         """Copies the model's buffers from the host to the device."""
         self.loaded()
-        for tensor in self._on_device(module("moving its buffers", model).buffers()):
-            self.device_set(tensor.sn_name, tensor)
+        for name, tensor in self._of_model("sync_buffers_to_rdu", model, KINDS[1:]):
+            self.device_set(name, tensor)
 
     def update_tensor(self, name, tensor):
         """Gives a traced tensor new values, on the device too; None forgets it."""

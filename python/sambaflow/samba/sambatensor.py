@@ -347,18 +347,19 @@ class SambaTensor(TorchMethods, torch.Tensor):
             return self
         return self._fetched(self._owner(), inplace)
 
-    def _fetched(self, session, inplace):
-        """cpu, from a session that may be another than its own."""
-        if _state.tracer is not None or not session.is_loaded or (self._keeps_name and not session.has(self._sn_name)):
+    def _fetched(self, session, inplace, name=None):
+        """cpu, from a session that may be another than its own and know it by another name."""
+        if _state.tracer is not None or not session.is_loaded or (self._keeps_name and not session.has(name or self._sn_name)):
             return self
         self._on_device()  # the name, or an error
-        self._held = _into(self._held if inplace else None, session.device_get(self._sn_name))
-        if session.has(self.sn_grad_name):
-            grad = session.device_get(self.sn_grad_name)
+        name = name or self._sn_name
+        self._held = _into(self._held if inplace else None, session.device_get(name))
+        if session.has(f"{name}.grad"):
+            grad = session.device_get(f"{name}.grad")
             if inplace and self.grad is not None:
                 to_torch(self.grad).copy_(grad)
             else:
-                self.grad = from_torch_tensor(grad, self.sn_grad_name)
+                self.grad = from_torch_tensor(grad, f"{name}.grad")
         return self
 
     def cpu_(self):

@@ -16,7 +16,7 @@ import torch._decomp
 import torch._functorch.vmap
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, SambaError, StateError, UnsupportedError, raise_status
+from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, NameError_, SambaError, StateError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, places
 from sambaflow.samba.calls import as_rule, mismatch
@@ -59,6 +59,7 @@ class Tracer:
         self.context.check(lib.samba_graph_new(self.context.c, encoded(name), made))
         self.graph = self.context.owned(made[0], lib.samba_graph_free)
         self.names = {}  # id of a parameter or buffer -> (its name, itself, whether it is a parameter)
+        self.known = {}  # id of a parameter or buffer -> its name in the graphs before this one
         self.values = {}  # id -> samba_value
         self.versions = {}  # id of a constant -> of the values that the graph has
         self.writes = collections.Counter()  # address of memory of SambaTensors -> times that values were written into it
@@ -82,7 +83,11 @@ class Tracer:
 
     def add_named(self, tensors, trainable):
         """Parameters or buffers: (name, tensor) pairs. The first name of a tensor counts."""
-        for name, tensor in tensors:
+        for path, tensor in tensors:
+            name = self.known.get(id(tensor), path)
+            if self.known and id(tensor) not in self.names and any(name == other for other, _, _ in self.names.values()):
+                raise NameError_(f"two parameters or buffers of a graph would be {name!r} on the device: the one at {path!r} and one that a graph before "
+                                        "has under that name; give one of them another path")  # fmt: skip
             self.names.setdefault(id(tensor), (name, tensor, trainable))
 
     def add_input(self, tensor):

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of a model's parameters and buffers are which of the device's tensors.
+
+The device calls them by their paths in the module that was traced, and from then on so do they themselves. A model that was converted and then became
+a part of another one, or a buffer that a forward pass on the host has made anew, is found all the same: by what was traced where. What cannot be found that
+way and has the path of a device tensor has been replaced, or was never converted, and is refused: left out silently, old values would go on.
+
+>>> import tempfile
+>>> import torch
+>>> import sambaflow.samba as samba
+>>> part, x, session = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.ones(4, 3, name="x"), samba.SambaSession()
+>>> whole = torch.nn.Sequential(part)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     outputs = session.trace_graph(whole, (x,), pef=session.compile(whole, (x,), inference=True, output_folder=folder))
+>>> part.weight.sn_name, [name for name, _ in session._owned.of_model("to_cpu", session, part, ("_parameters",))]
+('0.weight', ['0.weight', '0.bias'])
+"""
+import weakref
+
+from sambaflow import errors
+from sambaflow.samba.sambatensor import SambaTensor
+
+KINDS = ("_parameters", "_buffers")
+
+
+def _plain(call, kind, path):
+    return errors.StateError(f"{call}: {'parameter' if kind == KINDS[0] else 'buffer'} {path!r} is a torch tensor and no SambaTensor: samba.from_torch_model_(model) "
+                             "makes it one, before the optimizer is made; load_state_dict(assign=True) and `module.weight = ...` put torch tensors there again")  # fmt: skip
+
+
+class Owned:
+    """Of a session."""
+
+    def __init__(self):
+        self._tensors = {}  # id -> (name, tensor), which stays alive
+        self._modules = weakref.WeakKeyDictionary()  # module -> {(kind, key): name}
+
+    def names(self):
+        """{id of a tensor: name}."""
+        return {identity: name for identity, (name, _) in self._tensors.items()}
+
+    def check(self, call, tracer, tensors):
+        """Refuses what was traced and cannot be sent; `tensors` are the device's."""
+        for name, tensor, trainable in tracer.names.values():
+            if name in tensors and not isinstance(tensor, SambaTensor):
+                raise _plain(call, KINDS[0 if trainable else 1], name)
+
+    def add(self, tracer, model):
+        """Notes what was traced of the model, and names it; {name: tensor}."""
+        found = {}
+        for name, tensor, _ in tracer.names.values():
+            if isinstance(tensor, SambaTensor):
+                tensor.sn_name = name
+                found[name], self._tensors[id(tensor)] = tensor, (name, tensor)
+        for part in model.modules():
+            self._modules.setdefault(part, {}).update(
+                {(kind, key): self._tensors[id(x)][0] for kind in KINDS for key, x in getattr(part, kind).items() if id(x) in self._tensors})
+        return found
+
+    def name_of(self, tensor):
+        """The name of a tensor, '' where it has none."""
+        known = self._tensors.get(id(tensor))
+        return known[0] if known else tensor.sn_name
+
+    def of_model(self, call, session, model, kinds):
+        """(name, tensor) of those of its tensors that the device of `session` has."""
+        seen = set()
+        for path, part in model.named_modules():
+            for kind in kinds:
+                for key, x in getattr(part, kind).items():
+                    if x is None or id(x) in seen:
+                        continue
+                    seen.add(id(x))
+                    place = f"{path}.{key}" if path else key
+                    name = self._modules.get(part, {}).get((kind, key)) or getattr(x, "sn_name", "") or place
+                    if not session.has(name):
+                        continue
+                    if not isinstance(x, SambaTensor):
+                        raise _plain(call, kind, place)
+                    if not x.sn_name:  # made anew
+                        x.sn_name, x._session, x._keeps_name = name, None if session._is_global else weakref.ref(session), kind == KINDS[1]
+                    yield name, x
