@@ -268,3 +268,25 @@ def test_without_torch(pef, tmp_path):
     samba.session.reset(pef)
     with pytest.raises(errors.FormatError, match="was not saved by save_checkpoint of a Python program"):
         samba.session.load_checkpoint(tmp_path / "deep" / "points")
+
+
+def test_a_scheduler_goes_on(pef, tmp_path):
+    """As docs/python.md says: torch's read the rates of their optimizer."""
+
+    def made():
+        optim = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+        return optim, torch.optim.lr_scheduler.CosineAnnealingLR(optim, 10)
+
+    load(pef, 0)
+    (optim, scheduler), (fresh_optim, fresh) = made(), made()
+    for _ in range(4):
+        optim.step()
+        scheduler.step()
+    samba.session.save_checkpoint(tmp_path, 4, state=scheduler.state_dict())
+    fresh.load_state_dict(samba.session.load_checkpoint(tmp_path).state)
+    for group, lr in zip(fresh_optim.param_groups, fresh.get_last_lr()):
+        group["lr"] = lr
+    for _ in range(5):
+        for x in (optim, scheduler, fresh_optim, fresh):
+            x.step()
+        assert fresh.get_last_lr() == scheduler.get_last_lr()
