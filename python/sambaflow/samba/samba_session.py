@@ -464,6 +464,8 @@ class SambaSession:
         device, name = self.loaded(), self._places.get(name, name)
         if name not in device.tensors:
             near = difflib.get_close_matches(name, device.tensors, 1)
+            if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
+                raise errors.NameError_(f"the device has no tensor {name!r}, the gradient of an input: those of parameters are computed; make it one, whose sn_data each step sets")
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"
             raise errors.NameError_(f"the device has no tensor {name!r}{hint}")
         _, dtype, shape = device.tensors[name]
