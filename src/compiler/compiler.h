@@ -75,6 +75,9 @@ typedef struct samba_fusion {
 /* redone.c */
 samba_status samba_fusion_find_redone(samba_fusion *fusion);
 bool samba_is_delivered_again(const samba_graph *graph, const samba_sink *sink);
+/* For each node what needs it: no sink, only outputs that BCKWD delivers again, or others too. */
+enum { SAMBA_SERVES_NOTHING, SAMBA_SERVES_REDONE, SAMBA_SERVES_KEPT };
+void samba_find_servants(const samba_graph *graph, uint8_t *serves);
 
 /* fuse.c: forms groups over nodes of phases up to `last` (later ones are ignored: remat asks what forward alone stores). */
 samba_status samba_fuse(const samba_graph *graph, samba_phase last, samba_fusion *fusion);

@@ -425,7 +425,14 @@ samba_status samba_fusion_schedule(samba_fusion *f)
         }
     }
     f->order_count = live;
-    return placed == live ? SAMBA_OK : samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: groups depend on each other in a circle");
+    if (placed != live)
+        return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: groups depend on each other in a circle");
+    for (int64_t i = 1; i < placed; i++) { /* lowering goes by phases, and would leave out what is behind such a step */
+        const samba_group *earlier = &f->groups[f->order[i - 1]], *later = &f->groups[f->order[i]];
+        if (earlier->phase > later->phase || (earlier->phase == later->phase && earlier->redone && !later->redone))
+            return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: a group depends on one of a later part of the step");
+    }
+    return SAMBA_OK;
 }
 
 samba_status samba_pass_fuse(samba_compiler *compiler)

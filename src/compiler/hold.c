@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An assignment takes effect when its phase ends, but what else is computed and delivered is of the leaf's old value: by the phase itself, and by BCKWD,
- * which differentiates what FWD has computed. Two reads of a leaf are too late for that:
+ * which differentiates what FWD has computed. Three reads of a leaf are too late for that:
  *   - a sink that takes the leaf as it is, or some of it, is no operator that place.c could order before the one that writes: two buffers that
  *     change places, an output that is what a buffer was;
- *   - a node of BCKWD comes when FWD has written.
+ *   - a node of BCKWD comes when FWD has written;
+ *   - so does a node of FWD that serves only what BCKWD delivers again: it runs after all others (redone.c).
  * They get a value that is computed in time, by a cast to the dtype that the leaf has.
  *
  * Needs: the final graph (simplify takes such casts away; remat decides what BCKWD reads). Gives: no read of a leaf behind the phase that overwrites it,
@@ -16,16 +17,19 @@
 typedef struct holding {
     samba_access *access;
     uint8_t *written; /* per leaf: a bit for each phase that overwrites it */
-    uint8_t *wanted;  /* leaves, and views of them, of which BCKWD needs the old value */
+    uint8_t *serves;  /* of redone.c */
+    uint8_t *wanted;  /* leaves, and views of them, whose old value is needed too late */
     samba_ref *held;  /* that value, in the new graph */
 } holding;
 
 static bool is_overwritten(const holding *h, samba_ref ref, samba_phase phase) { return h->written[h->access[ref].base] >> phase & 1; }
 
-/* Whether a node of BCKWD reads an old value by this input. Views of BCKWD's own read it by theirs. */
-static bool is_late(const holding *h, const samba_graph *g, const samba_node *reader, samba_ref input)
+/* Whether a node reads an old value too late by this input. Views of BCKWD's own read it by theirs. */
+static bool is_late(const holding *h, const samba_graph *g, samba_ref reader, samba_ref input)
 {
-    return reader->phase == SAMBA_BCKWD && samba_node_at(g, input)->phase <= SAMBA_FWD && is_overwritten(h, input, SAMBA_FWD);
+    samba_phase phase = (samba_phase)samba_node_at(g, reader)->phase;
+    bool late = phase == SAMBA_BCKWD || (phase == SAMBA_FWD && h->serves[reader] == SAMBA_SERVES_REDONE);
+    return late && samba_node_at(g, input)->phase <= SAMBA_FWD && is_overwritten(h, input, SAMBA_FWD);
 }
 
 static samba_status look(samba_compiler *c, holding *h)
@@ -33,11 +37,13 @@ static samba_status look(samba_compiler *c, holding *h)
     const samba_graph *g = c->graph;
     size_t count = (size_t)g->node_count + 1;
     h->access = samba_arena_alloc(&c->arena, sizeof(samba_access) * count);
-    h->written = samba_arena_alloc(&c->arena, 2 * count);
+    h->written = samba_arena_alloc(&c->arena, 3 * count);
     if (!h->access || !h->written)
         return SAMBA_ERROR_MEMORY;
     memset(h->written, 0, 2 * count);
     h->wanted = h->written + count;
+    h->serves = h->wanted + count;
+    samba_find_servants(g, h->serves);
     SAMBA_TRY(samba_access_all(g, h->access));
     for (int64_t i = 0; i < g->sink_count; i++)
         if (g->sinks[i].kind == SAMBA_SINK_ASSIGN)
@@ -52,7 +58,7 @@ static bool find_wanted(const samba_graph *g, holding *h)
     for (int64_t i = g->node_count - 1; i >= 0; i--) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         for (int k = 0; k < node->arity; k++)
-            if (is_late(h, g, node, node->inputs[k]) || (h->wanted[i] && h->access[i].base != (samba_ref)i))
+            if (is_late(h, g, (samba_ref)i, node->inputs[k]) || (h->wanted[i] && h->access[i].base != (samba_ref)i))
                 h->wanted[node->inputs[k]] = any = true;
     }
     return any;
@@ -64,7 +70,7 @@ static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_re
     const samba_node *node = samba_node_at(rewriter->in, ref);
     samba_ref changed[SAMBA_MAX_ARITY];
     for (int k = 0; k < node->arity; k++)
-        changed[k] = is_late(h, rewriter->in, node, node->inputs[k]) ? h->held[node->inputs[k]] : inputs[k];
+        changed[k] = is_late(h, rewriter->in, ref, node->inputs[k]) ? h->held[node->inputs[k]] : inputs[k];
     samba_ref result = samba_rewrite_copy(rewriter, ref, changed);
     if (!h->wanted[ref])
         return result;
@@ -75,7 +81,7 @@ static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_re
     return result;
 }
 
-static samba_status hold_for_backward(samba_compiler *c)
+static samba_status hold_for_late_nodes(samba_compiler *c)
 {
     holding h;
     SAMBA_TRY(look(c, &h));
@@ -113,6 +119,6 @@ static samba_status hold_for_sinks(samba_compiler *c)
 
 samba_status samba_pass_hold(samba_compiler *c)
 {
-    SAMBA_TRY(hold_for_backward(c));
+    SAMBA_TRY(hold_for_late_nodes(c));
     return hold_for_sinks(c);
 }

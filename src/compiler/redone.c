@@ -18,15 +18,18 @@ bool samba_is_delivered_again(const samba_graph *g, const samba_sink *sink)
     return false;
 }
 
-/* What anything else depends on. */
-static void mark_kept(const samba_graph *g, uint8_t *kept)
+void samba_find_servants(const samba_graph *g, uint8_t *serves)
 {
-    for (int64_t i = 0; i < g->sink_count; i++)
-        if (!samba_is_delivered_again(g, &g->sinks[i]))
-            kept[g->sinks[i].value] = 1;
+    memset(serves, SAMBA_SERVES_NOTHING, (size_t)g->node_count);
+    for (int64_t i = 0; i < g->sink_count; i++) {
+        uint8_t how = samba_is_delivered_again(g, &g->sinks[i]) ? SAMBA_SERVES_REDONE : SAMBA_SERVES_KEPT, *value = &serves[g->sinks[i].value];
+        *value = how > *value ? how : *value;
+    }
     for (int64_t i = g->node_count - 1; i >= 0; i--)
-        for (int k = 0; k < g->nodes[i].arity && kept[i]; k++)
-            kept[g->nodes[i].inputs[k]] = 1;
+        for (int k = 0; k < g->nodes[i].arity; k++) {
+            uint8_t *input = &serves[g->nodes[i].inputs[k]];
+            *input = serves[i] > *input ? serves[i] : *input;
+        }
 }
 
 /* Operators that a hint keeps together may not be parted into the two sections. It is rare that they would be: then nothing is left out. */
@@ -60,16 +63,15 @@ samba_status samba_fusion_find_redone(samba_fusion *f)
         any = g->sinks[i].kind == SAMBA_SINK_AGAIN;
     if (!any)
         return SAMBA_OK;
-    uint8_t *kept = samba_arena_alloc(&f->arena, (size_t)g->node_count + 1);
-    if (!kept)
+    uint8_t *serves = samba_arena_alloc(&f->arena, (size_t)g->node_count + 1);
+    if (!serves)
         return SAMBA_ERROR_MEMORY;
-    memset(kept, 0, (size_t)g->node_count + 1);
-    mark_kept(g, kept);
+    samba_find_servants(g, serves);
     for (int64_t k = 0; k < f->group_count; k++) {
         samba_group *group = &f->groups[k];
         group->redone = group->phase == SAMBA_FWD && group->member_count > 0;
         for (int64_t m = 0; m < group->member_count; m++)
-            group->redone = group->redone && !kept[group->members[m]];
+            group->redone = group->redone && serves[group->members[m]] != SAMBA_SERVES_KEPT;
     }
     /* a kept group may hold what only outputs need: what that waits for stays too */
     int64_t count = 0;

@@ -346,6 +346,58 @@ static void accumulate(void **state)
     check_training(3);
 }
 
+/* Logits of buffers that FWD overwrites, one in its place and one with what the other was: of what they held before, in chunks too. */
+static void remembering(samba_graph *g, const void *options)
+{
+    const head *h = options;
+    samba_initializer normal = {SAMBA_INIT_NORMAL, 0, 1};
+    samba_value state = samba_register_buffer(g, "state", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal), last = samba_register_buffer(g, "last", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal);
+    samba_value scale = samba_mean(samba_parameter(g, "scale", SAMBA_FLOAT32, 1, SHAPE(INNER), normal), 0, NULL, false);
+    samba_value w = samba_parameter(g, "head", SAMBA_FLOAT32, 2, SHAPE(INNER, h->classes), normal);
+    samba_value offset = samba_reshape(samba_slice(samba_reshape(last, 1, SHAPE(-1)), 0, 7, 7 + h->batch, 1), 2, SHAPE(h->batch, 1));
+    samba_loss(g, "loss", samba_cross_entropy(samba_add(samba_matmul(samba_add(last, samba_input(g, "x")), w), offset), samba_input(g, "label")));
+    samba_loss(g, "size", samba_mean(samba_mul(state, scale), 0, NULL, false));
+    samba_assign(state, samba_mul(state, samba_add_scalar(scale, 2)));
+    samba_assign(last, state);
+}
+
+static void keep_buffers(void **unused)
+{
+    (void)unused;
+    static const head h = {"remembering", 200, 0, 555, .ignore = -100};
+    static const char *const both[] = {"FWD", "BCKWD"};
+    static const char *const changed[] = {"loss", "size", "state", "last", "scale.grad", "head.grad"};
+    samba_tensor *inputs[2];
+    samba_session *s[2];
+    make_inputs(&h, inputs);
+    for (int i = 0; i < 2; i++) {
+        samba_compile_options options = compile_of("remembering", remembering, &h, 2, inputs);
+        options.chunk_bytes = i ? INT64_MAX : 64 * h.classes * 4;
+        s[i] = compile_and_open(&options, 2, 5);
+    }
+    assert_int_equal(samba_session_section_count(s[0]), 3);
+    for (int run = 0; run < 6; run++) {
+        for (int i = 0; i < 2; i++) { /* at once, and by types: FWD is whole then */
+            run_with(s[i], inputs, run % 2, both);
+            if (run % 2)
+                run_with(s[i], inputs, 1, both + 1);
+        }
+        for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+            samba_tensor *cut = get(s[0], changed[i]), *whole = get(s[1], changed[i]);
+            const float *a = samba_tensor_data(cut), *b = samba_tensor_data(whole);
+            for (int64_t k = 0; k < samba_tensor_numel(cut); k++)
+                if (!(fabsf(a[k] - b[k]) <= 1e-4f * fmaxf(1, fabsf(b[k]))))
+                    fail_msg("run %d: %s[%lld] is %g in chunks and %g at once", run, changed[i], (long long)k, a[k], b[k]);
+            samba_tensor_free(cut);
+            samba_tensor_free(whole);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        samba_session_free(s[i]);
+        samba_tensor_free(inputs[i]);
+    }
+}
+
 static void refuse_negative(void **state)
 {
     (void)state;
@@ -363,11 +415,11 @@ int main(void)
     if (!training_begin())
         return 1;
     enum { COUNT = sizeof heads / sizeof heads[0] };
-    struct CMUnitTest tests[COUNT + 4] = {[COUNT] = cmocka_unit_test(check_sections), cmocka_unit_test(train), cmocka_unit_test(accumulate),
-                                          cmocka_unit_test(refuse_negative)};
+    struct CMUnitTest tests[COUNT + 5] = {[COUNT] = cmocka_unit_test(check_sections), cmocka_unit_test(train), cmocka_unit_test(accumulate),
+                                          cmocka_unit_test(keep_buffers), cmocka_unit_test(refuse_negative)};
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){heads[i].name, check_head, NULL, NULL, (void *)(uintptr_t)&heads[i]};
-    int failed = _cmocka_run_group_tests("chunks of rows", tests, COUNT + 4, NULL, NULL);
+    int failed = _cmocka_run_group_tests("chunks of rows", tests, COUNT + 5, NULL, NULL);
     free(log_text);
     return training_end(failed);
 }
