@@ -42,7 +42,7 @@ static int64_t address(const samba_plan *plan, const samba_operand *o)
     return plan->buffers[o->buffer].offset + o->offset * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
 }
 
-/* Does b read what a writes? Then its elements may not be computed in one pass with a's. */
+/* Does b read what a writes? */
 static bool feeds(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
     for (int i = 0; i < a->program.instruction_count; i++) {
@@ -62,6 +62,9 @@ static bool feeds(const samba_plan *plan, const samba_stage *a, const samba_stag
     return false;
 }
 
+/* One pass computes elements of both in any order, by several threads: neither may write what the other reads. */
+static bool are_apart(const samba_plan *plan, const samba_stage *a, const samba_stage *b) { return !feeds(plan, a, b) && !feeds(plan, b, a); }
+
 /* Does alignment alone lie between what x and y cover? */
 static bool buffers_meet(const samba_plan *plan, const samba_operand *x, int64_t count, const samba_operand *y)
 {
@@ -72,7 +75,7 @@ static bool buffers_meet(const samba_plan *plan, const samba_operand *x, int64_t
 static int64_t distance(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
     if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->rank != 1 || b->rank != 1 || a->operand_count != b->operand_count ||
-        a->domain[0] == 0 || b->domain[0] == 0 || !samba_program_equal(&a->program, &b->program) || !elementwise(&a->program) || feeds(plan, a, b))
+        a->domain[0] == 0 || b->domain[0] == 0 || !samba_program_equal(&a->program, &b->program) || !elementwise(&a->program))
         return 0;
     int64_t result = 0;
     for (int o = 0; o < a->operand_count; o++) {
@@ -160,7 +163,7 @@ samba_status samba_pass_coalesce(samba_compiler *c)
                c->stage_graph[next] == c->stage_graph[kept];
              next++) {
             int64_t step = distance(plan, &last, &plan->stages[next]);
-            if (step == 0)
+            if (step == 0 || !are_apart(plan, first, &plan->stages[next]))
                 break;
             int64_t budget = plan->graphs[c->stage_graph[kept]].fast_memory;
             if (budget > 0 && bytes_with(first, start + step + plan->stages[next].domain[0]) > budget)

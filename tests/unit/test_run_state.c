@@ -89,6 +89,28 @@ static void passing_on(samba_graph *g, const void *unused)
     tail(g, samba_input(g, "x"));
 }
 
+/* Two delay lines, whose buffers lie side by side in the order in which they pass on: what each was goes to the one before it, and is an output. */
+enum { TAPS = 5, LONG = 4096 };
+static const int64_t tap_sizes[] = {20, LONG}; /* all in one tile, and for several threads */
+static void delaying(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    char name[16];
+    for (int line = 0; line < 2; line++) {
+        samba_value taps[TAPS];
+        for (int i = 0; i < TAPS; i++) {
+            snprintf(name, sizeof name, "tap%d_%d", line, i);
+            taps[i] = samba_register_buffer(g, name, SAMBA_FLOAT32, 1, &tap_sizes[line], (samba_initializer){SAMBA_INIT_CONSTANT, i, 0});
+        }
+        for (int i = 0; i < TAPS; i++) {
+            snprintf(name, sizeof name, "was%d_%d", line, i);
+            samba_output(g, name, taps[i]);
+            samba_assign(taps[i], i + 1 < TAPS ? taps[i + 1] : samba_add_scalar(taps[i], 1));
+        }
+    }
+    tail(g, samba_input(g, "x"));
+}
+
 /* A loss of buffers that FWD overwrites: gradients are of what they were. */
 static void differentiating(samba_graph *g, const void *unused)
 {
@@ -271,6 +293,25 @@ static void test_buffers_are_read_before_they_are_written(void **state)
     samba_session_free(session);
 }
 
+static void test_buffers_pass_on_what_they_were(void **state)
+{
+    (void)state;
+    samba_session *session = session_of("delaying", delaying, samba_sgd(0.1), 1);
+    static float values[LONG];
+    char name[16];
+    for (int done = 0; done < 20; done++) {
+        need(run(session, NULL, true));
+        for (int i = 0; i < 4 * TAPS; i++) {
+            int line = i / 2 / TAPS, tap = i / 2 % TAPS, now = i % 2;
+            snprintf(name, sizeof name, now ? "tap%d_%d" : "was%d_%d", line, tap);
+            for (int k = 0; k < LONG; k++)
+                values[k] = (float)(tap + done + now);
+            assert_values(session, name, values, (int)tap_sizes[line]);
+        }
+    }
+    samba_session_free(session);
+}
+
 static void test_gradients_of_what_buffers_were(void **state)
 {
     (void)state;
@@ -321,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward), cmocka_unit_test(test_bad_data_updates_nothing),
                                        cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices),
                                        cmocka_unit_test(test_buffers_are_read_before_they_are_written),
+                                       cmocka_unit_test(test_buffers_pass_on_what_they_were),
                                        cmocka_unit_test(test_gradients_of_what_buffers_were)};
     return cmocka_run_group_tests(tests, make, clear);
 }
