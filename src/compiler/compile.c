@@ -65,6 +65,20 @@ samba_status samba_pass_autodiff(samba_compiler *c)
     return SAMBA_OK;
 }
 
+/* A graph that was parsed may say more than tracing can. */
+static samba_status check_phases(samba_context *context, const samba_graph *graph)
+{
+    static const char rest[] = "; a graph to compile is of FWD alone, of which the compiler makes the rest";
+    for (int64_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].phase > SAMBA_FWD)
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: node %%%lld, %s, is of %s%s", (long long)i, samba_ops[graph->nodes[i].op].name,
+                              samba_phase_names[graph->nodes[i].phase], rest);
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        if (graph->sinks[i].phase != SAMBA_FWD)
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: sink %lld is of %s%s", (long long)i, samba_phase_names[graph->sinks[i].phase], rest);
+    return SAMBA_OK;
+}
+
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *o)
 {
     if (!o || o->struct_size != sizeof *o)
@@ -93,7 +107,7 @@ samba_status samba_compile_check(samba_context *context, const samba_compile_opt
     for (int i = 0; i < o->input_count; i++)
         if (!o->inputs || !o->inputs[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: input %d of %d is NULL", i, o->input_count);
-    return SAMBA_OK;
+    return o->graph ? check_phases(context, o->graph) : SAMBA_OK;
 }
 
 static bool plain_name(const char *name)

@@ -522,6 +522,18 @@ static void compiling(void **unused)
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
          "compile: mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes 568 bytes (the model has 192 of parameters, 256 of "
          "gradients, 512 of activations), and fast memory has 400: give that much, a smaller batch, or mapping 'section'");
+    static const char *const later[2] = {"%1 = exp %0 : float32[2] @BCKWD\noutput \"y\" %1 @BCKWD\n", "%1 = exp %0 : float32[2] @FWD\noutput \"y\" %1 @FWD\nassign %0 %1 @OPT\n"};
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        samba_graph *parsed;
+        snprintf(text, sizeof text, "graph \"g\"\n%%0 = state name=\"s\" dtype=float32 shape=[2] init=0 init_a=0 init_b=0 kind=1 : float32[2]\n%s", later[i]);
+        need(samba_graph_parse(context, text, &parsed));
+        o = samba_compile_defaults(), o.graph = parsed;
+        says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
+             i == 0 ? "compile: node %1, exp, is of BCKWD; a graph to compile is of FWD alone, of which the compiler makes the rest"
+                    : "compile: sink 1 is of OPT; a graph to compile is of FWD alone, of which the compiler makes the rest");
+        samba_graph_free(parsed);
+    }
     o = options(), o.pef_name = "../up";
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: '../up' cannot name a PEF: expected a file name without '/'");
     o = options(), o.output_folder = "/dev/null";
