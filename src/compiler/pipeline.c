@@ -16,7 +16,7 @@
     PASS(simplify)  /* what the others left behind */                                                 \
     PASS(chunk)     /* large values rows by rows: needs core operators, and copies nodes as remat does */ \
     PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */           \
-    PASS(hold)      /* old values that sinks take of what is overwritten: needs the final graph */    \
+    PASS(hold)      /* old values of what is overwritten, for sinks and later nodes: the final graph */ \
     PASS(fuse)                                                                                        \
     PASS(place)                                                                                       \
     PASS(lower)                                                                                       \

@@ -88,9 +88,8 @@ static samba_value euclidean(const samba_losses *common, samba_value a, samba_va
     samba_value products = samba_matmul(a, samba_transpose(b, rank_b - 2, rank_b - 1));
     samba_graphamp_pop(common->graph);
     samba_value squares = samba_add(squares_a, samba_losses_unsqueeze(squares_b, rank_b - 2));
-    samba_value squared = samba_sub(squares, samba_mul_scalar(products, 2)), zero = samba_losses_number(common, 0);
-    samba_value apart = samba_gt(squared, zero);
-    return samba_where(apart, samba_sqrt(samba_where(apart, squared, samba_losses_number(common, 1))), zero);
+    samba_value squared = samba_losses_positive(common, samba_sub(squares, samba_mul_scalar(products, 2)));
+    return samba_trace_value(common->graph, samba_trace_root(common->graph, squared.index));
 }
 
 samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode mode)

@@ -21,8 +21,7 @@ static samba_ref but_where(samba_graph *g, samba_ref condition, samba_ref a, dou
     return samba_emit3(g, SAMBA_OP_where, condition, constant_like(g, a, other), a);
 }
 
-/* The root of what is at least 0, with gradient 0 where it is 0. */
-static samba_ref root(samba_graph *g, samba_ref a)
+samba_ref samba_trace_root(samba_graph *g, samba_ref a)
 {
     samba_ref none = scalar(g, SAMBA_OP_eq, a, 0);
     return but_where(g, none, samba_emit1(g, SAMBA_OP_sqrt, but_where(g, none, a, 1)), 0);
@@ -47,7 +46,7 @@ static samba_value variance(const char *what, bool deviation, samba_value a, int
     samba_ref total = samba_reduction_emit(g, SAMBA_OP_sum, samba_emit2(g, SAMBA_OP_mul, centred, centred), &to);
     samba_ref result = scalar(g, SAMBA_OP_div, total, fmax(0, (double)to.numel - correction)); /* 0/0 is NaN, as PyTorch's */
     if (deviation)
-        result = root(g, result);
+        result = samba_trace_root(g, result);
     if (mean)
         *mean = samba_reduction_leave(g, &to, samba_emit_cast(g, middle, dtype));
     return samba_reduction_leave(g, &to, samba_emit_cast(g, result, dtype));
@@ -110,7 +109,7 @@ static samba_ref power(samba_graph *g, samba_ref x, double p)
     if (p >= 1)
         return scalar(g, SAMBA_OP_pow, x, p);
     if (p == 0.5)
-        return root(g, x);
+        return samba_trace_root(g, x);
     samba_ref none = scalar(g, SAMBA_OP_eq, x, 0);
     return but_where(g, none, scalar(g, SAMBA_OP_pow, but_where(g, none, x, 1), p), p > 0 ? 0 : INFINITY);
 }
@@ -135,7 +134,7 @@ samba_value samba_vector_norm(samba_value a, double p, int count, const int *dim
     } else if (p == 1) {
         norm = samba_reduction_emit(g, SAMBA_OP_sum, samba_emit1(g, SAMBA_OP_abs, x), &to);
     } else if (p == 2) {
-        norm = root(g, samba_reduction_emit(g, SAMBA_OP_sum, samba_emit2(g, SAMBA_OP_mul, x, x), &to));
+        norm = samba_trace_root(g, samba_reduction_emit(g, SAMBA_OP_sum, samba_emit2(g, SAMBA_OP_mul, x, x), &to));
     } else {
         norm = power(g, samba_reduction_emit(g, SAMBA_OP_sum, power(g, samba_emit1(g, SAMBA_OP_abs, x), p), &to), 1 / p);
     }

@@ -55,4 +55,7 @@ samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dt
  * not the mask: each draws its own. False after an error. (layers.c) */
 bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed);
 
+/* The root of what is at least 0, with gradient 0 where it is 0. statistics.c */
+samba_ref samba_trace_root(samba_graph *graph, samba_ref a);
+
 #endif

@@ -145,6 +145,16 @@ def test_dtypes_of_reductions(tmp_path):
     assert "cumsum: dtype must be one of numbers" in refused(lambda x: x.cumsum(0, dtype=torch.bool), [whole], tmp_path)
 
 
+def test_distances(tmp_path):
+    lines = """
+    torch.cdist(x, x[1:] + 0.5)
+    torch.cdist(x, x[1:] + 0.5, compute_mode="use_mm_for_euclid_dist")
+    torch.cdist(x, x[1:] + 0.5, compute_mode="donot_use_mm_for_euclid_dist")
+    torch.cdist(x / (x - 0.3), x + 9, compute_mode="use_mm_for_euclid_dist").isnan()"""
+    as_torch(lines, [X], tmp_path)
+    assert "compute_mode must be one of use_mm_for_euclid_dist_if_necessary, " in refused(lambda x: torch.cdist(x, x, compute_mode="mm"), [X], tmp_path)
+
+
 def test_numbers_of_numpy(tmp_path):
     lines = """i * np.int64(3)
     np.int64(3) * i

@@ -30,6 +30,8 @@ static void values(samba_graph *g, const void *settings)
     samba_output(g, "wrong", samba_nll_loss(samba_log_softmax(samba_add(x, y), 1), samba_add(label, samba_constant(g, 4, SAMBA_INT64, 0, NULL)), NULL));
     samba_output(g, "hinge", samba_hinge_embedding_loss(x, signs, 1, SAMBA_MEAN));
     samba_output(g, "softmin", samba_softmin(x, 1));
+    samba_output(g, "distances", samba_sum(samba_cdist(x, y, 2, SAMBA_CDIST_MM), 0, NULL, false));
+    samba_output(g, "lost", samba_sum(samba_cdist(samba_add_scalar(x, NAN), y, 2, SAMBA_CDIST_MM), 0, NULL, false));
 }
 
 enum { ROWS = 2, CLASSES = 3, NUMEL = ROWS * CLASSES };
@@ -77,6 +79,15 @@ static void test_values(void **state)
         triplet += fmax(0, 1 + sqrt(near_by) - sqrt(far)) / ROWS;
         nll += (log(powers) - (double)logits[label[r]]) / ROWS;
     }
+    double distances = 0;
+    for (int r = 0; r < ROWS * ROWS; r++) {
+        double squared = 0;
+        for (int i = 0; i < CLASSES; i++)
+            squared += pow((double)x[r / ROWS * CLASSES + i] - (double)y[r % ROWS * CLASSES + i], 2);
+        distances += sqrt(squared);
+    }
+    near(session, "distances", distances);
+    assert_true(isnan(get_scalar(session, "lost")));
     near(session, "mse", mse), near(session, "huber", huber), near(session, "triplet", triplet), near(session, "poisson", poisson);
     near(session, "gaussian", gaussian), near(session, "multi_margin", margin), near(session, "hinge", hinge);
     near(session, "nll", nll), near(session, "parts", nll), near(session, "entropy", nll), near(session, "wrong", INFINITY);
