@@ -70,7 +70,7 @@ def structs(tracer, optimizers, its_numbers=None):
     return ffi.new("samba_optimizer[]", made), kept
 
 
-def _differs(device, optimizer, trained, what):
+def _differs(optimizer, trained, what):
     return errors.StateError(f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} {what}: compile it with these optimizers")
 
 
@@ -83,9 +83,9 @@ def _check_state(device, optimizer, group, trained):
         for key, wanted in kept.items():
             has = f"{name}.{key}" in device.tensors
             if wanted and not has:
-                raise _differs(device, optimizer, trained, f"with a state {key} of {name!r}, and {device.pef} has none")
+                raise _differs(optimizer, trained, f"with a state {key} of {name!r}, and {device.pef} has none")
             if has and not wanted and key != "momentum_buffer":  # a momentum of 0 is none
-                raise _differs(device, optimizer, trained, f"without a state {key} of {name!r}, and {device.pef} has one")
+                raise _differs(optimizer, trained, f"without a state {key} of {name!r}, and {device.pef} has one")
 
 
 def hyperparameters(tracer, optimizers, device, its_numbers=None):
@@ -106,22 +106,22 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
             if full in known:
                 found[full] = float(value)
             elif value != 0 and (name != "dampening" or group["momentum"] != 0) or name not in ("momentum", "dampening"):
-                raise _differs(device, optimizer, trained, f"with {name} {value:g}, for which {device.pef} has no hyperparameter; it has {', '.join(known)}")
+                raise _differs(optimizer, trained, f"with {name} {value:g}, for which {device.pef} has no hyperparameter; it has {', '.join(known)}")
         _check_state(device, optimizer, group, trained)
         its_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
         if its_norm:
             if "max_grad_norm" not in known:
-                raise _differs(device, optimizer, trained, f"with max_grad_norm {its_norm:g}, and {device.pef} does not clip gradients")
+                raise _differs(optimizer, trained, f"with max_grad_norm {its_norm:g}, and {device.pef} does not clip gradients")
             if norm not in (None, its_norm):
                 raise errors.ArgumentError(f"trace_graph: max_grad_norm is {norm:g} and {its_norm:g}: the norm is one over all optimizers, so those that give one must give the same")
             norm = found["max_grad_norm"] = float(its_norm)
     if its_numbers is None and all_groups:
         optimizer, _, trained = all_groups[0]
         if norm is None and "max_grad_norm" in known:
-            raise _differs(device, optimizer, trained, f"without max_grad_norm, and {device.pef} clips gradients")
+            raise _differs(optimizer, trained, f"without max_grad_norm, and {device.pef} clips gradients")
         trains = {name for _, _, names in all_groups for name in names}
         for name in device.tensors:
             owner, _, key = name.rpartition(".")
             if key in ("exp_avg", "momentum_buffer") and owner in device.names("parameter") and owner not in trains:
-                raise _differs(device, optimizer, trained, f"and none is that of {owner!r}, which {device.pef} trains")
+                raise _differs(optimizer, trained, f"and none is that of {owner!r}, which {device.pef} trains")
     return found
