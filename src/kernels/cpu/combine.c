@@ -68,15 +68,29 @@ static bool may_move(const combining *c, int i, int j)
     return true;
 }
 
-static bool is_arithmetic(const combining *c, int i)
+/* A map of f32 elements that is still one instruction. */
+static bool is_plain_map(const combining *c, int i)
 {
-    int op = c->list[i].op;
     const samba_code *code = &c->program->codes[i];
-    return c->state[i] == PLAIN && (op == SAMBA_TILE_add || op == SAMBA_TILE_sub || op == SAMBA_TILE_mul) &&
-           code->class_ == SAMBA_F32 && code->extent == SAMBA_FULL;
+    return c->state[i] == PLAIN && code->action == SAMBA_DO_MAP && code->class_ == SAMBA_F32 && code->extent == SAMBA_FULL;
 }
 
-static int number(int op) { return op == SAMBA_TILE_add ? 0 : op == SAMBA_TILE_sub ? 1 : 2; }
+/* As tile.h counts them; -1: none of them. */
+static int number(int op)
+{
+    switch (op) {
+    case SAMBA_TILE_add: return 0;
+    case SAMBA_TILE_sub: return 1;
+    case SAMBA_TILE_mul: return 2;
+    case SAMBA_TILE_minimum: return 3;
+    case SAMBA_TILE_maximum: return 4;
+    case SAMBA_TILE_relu: return 5;
+    default: return -1;
+    }
+}
+
+static bool is_pairable(const combining *c, int i) { return is_plain_map(c, i) && number(c->list[i].op) >= 0; }
+static bool is_arithmetic(const combining *c, int i) { return is_pairable(c, i) && number(c->list[i].op) <= 2; }
 
 static void take(combining *c, int i, int j, int ra, int rb, int rc)
 {
@@ -298,30 +312,16 @@ static bool sums_columns(const combining *c, int j)
            samba_view_repeats(view);
 }
 
-/* As what the first of a pair of maps counts; -1: neither arithmetic nor a bound. */
-static int first_of_pair(const combining *c, int i)
-{
-    const samba_code *code = &c->program->codes[i];
-    if (c->state[i] != PLAIN || code->action != SAMBA_DO_MAP || code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL)
-        return -1;
-    switch (c->list[i].op) {
-    case SAMBA_TILE_add: return 0;
-    case SAMBA_TILE_sub: return 1;
-    case SAMBA_TILE_mul: return 2;
-    case SAMBA_TILE_minimum: return 3;
-    case SAMBA_TILE_maximum: return 4;
-    case SAMBA_TILE_relu: return 5;
-    default: return -1;
-    }
-}
-
-/* And as what the second does of r, which the first made; of equal zeros, or NaNs, a bound has that of its second operand. */
-static int then_of_pair(const combining *c, int j, int r)
+/* What j does of r, as the second of a pair, or NULL. Of equal zeros, or NaNs, a bound has that of its second operand: r must be the first. */
+static samba_map_fn *pair_of(const combining *c, int i, int j, int r)
 {
     static const int then[6] = {0, 1, 3, 4, 5, 6};
-    int first = first_of_pair(c, j);
-    bool from = first >= 0 && c->list[j].a != r;
-    return first < 0 || (from && first >= 3) ? -1 : from && first == 1 ? 2 : then[first];
+    if (!is_pairable(c, j))
+        return NULL;
+    samba_map_fn *const *pairs = c->program->kernels->combined->pair[number(c->list[i].op)];
+    int op = c->list[j].op, second = number(op);
+    bool from = c->list[j].a != r;
+    return from && second >= 3 ? NULL : pairs[from && op == SAMBA_TILE_sub ? 2 : then[second]];
 }
 
 static void combine_pair(combining *c, int i, int end)
@@ -333,6 +333,7 @@ static void combine_pair(combining *c, int i, int end)
         return;
     const samba_instruction *to = &c->list[j];
     samba_code *code = &c->program->codes[j];
+    samba_map_fn *pair;
     if (to->op == SAMBA_TILE_collect_sum && from->op == SAMBA_TILE_mul && sums_columns(c, j)) {
         code->product = true;
         take(c, i, j, from->a, from->b, -1);
@@ -340,10 +341,7 @@ static void combine_pair(combining *c, int i, int end)
         code->action = SAMBA_DO_DOT;
         code->dot = kernels->dot;
         take(c, i, j, from->a, from->b, -1);
-    } else if (then_of_pair(c, j, from->d) >= 0) {
-        samba_map_fn *pair = kernels->pair[first_of_pair(c, i)][then_of_pair(c, j, from->d)];
-        if (!pair)
-            return;
+    } else if ((pair = pair_of(c, i, j, from->d))) {
         code->map = pair;
         take(c, i, j, from->a, from->b, to->a == from->d ? to->b : to->a);
     }
@@ -367,17 +365,13 @@ static void combine_comparison(combining *c, int i, int end)
 
 static bool is_comparison(const combining *c, int i)
 {
-    const samba_code *code = &c->program->codes[i];
-    return c->state[i] == PLAIN && samba_tile_table[c->list[i].op].form == SAMBA_FORM_COMPARE && code->action == SAMBA_DO_MAP &&
-           code->class_ == SAMBA_F32 && code->extent == SAMBA_FULL;
+    return is_plain_map(c, i) && samba_tile_table[c->list[i].op].form == SAMBA_FORM_COMPARE;
 }
 
 /* ---- gelu_tanh and its gradient, at the place of the first ---- */
 static bool is_map(const combining *c, int i, int op, int x)
 {
-    const samba_code *code = &c->program->codes[i];
-    return c->state[i] == PLAIN && c->list[i].op == op && c->list[i].a == x && code->action == SAMBA_DO_MAP &&
-           code->class_ == SAMBA_F32 && code->extent == SAMBA_FULL;
+    return is_plain_map(c, i) && c->list[i].op == op && c->list[i].a == x;
 }
 
 /* Only stores stand between the two, none of what the later makes. */
@@ -640,7 +634,7 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
                 combine_spread(&c, i, program->steps[s].end);
     for (int s = 0; s < program->step_count; s++)
         for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (first_of_pair(&c, i) >= 0)
+            if (is_pairable(&c, i))
                 combine_pair(&c, i, program->steps[s].end);
             else if (c.state[i] == PLAIN && c.list[i].op == SAMBA_TILE_round_bfloat16)
                 combine_rounding(&c, i, program->steps[s].end);
