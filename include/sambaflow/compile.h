@@ -13,14 +13,15 @@ extern "C" {
 typedef enum samba_optimizer_kind { SAMBA_SGD = 0, SAMBA_ADAMW = 1, SAMBA_ADAM = 2 } samba_optimizer_kind;
 
 /* One optimizer, which is also one parameter group. Update rules are torch.optim.SGD's, AdamW's and Adam's, whose weight decay is part of the
- * gradient.
+ * gradient. Its numbers are hyperparameters, which runs may change whatever they are here, also from 0; momentum has its memory always. nesterov, amsgrad,
+ * maximize, and whether there is a max_grad_norm, are compiled in.
  * `name` prefixes its hyperparameters when a model has several ("head.lr"); plain "lr" then sets all of them. */
 typedef struct samba_optimizer {
     size_t struct_size;
     samba_optimizer_kind kind;
     const char *name;                /* NULL: "optim0", "optim1" ... */
     int parameter_count;             /* 0: every parameter that no earlier optimizer names */
-    const char *const *parameters;   /* exact names, or patterns with '*' and '?' ("*.bias") */
+    const char *const *parameters;   /* exact names, or patterns with '*' and '?' ("*.bias"); NAME where one finds no parameter that is not taken */
     double lr, weight_decay;
     double momentum, dampening;      /* SGD */
     bool nesterov;                   /* SGD */

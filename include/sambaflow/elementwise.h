@@ -79,6 +79,13 @@ SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
 SAMBA_API samba_value samba_logaddexp(samba_value a, samba_value b); /* log(exp(a) + exp(b)) */
 SAMBA_API samba_value samba_xlogy(samba_value a, samba_value b);     /* a log(b), 0 where a is 0 */
 
+/* ---- gradients that the model says itself ------------------------------------------------------------------------------ */
+/* `value`, whose gradient for inputs[i] is gradients[i], of its shape, whatever `value` was computed from and how. The gradients are computed from
+ * samba_grad_output(value), which stands for the gradient that comes in, and from forward values; nothing else may be computed from it (ARGUMENT
+ * when the graph is compiled). A straight-through estimator: samba_custom_gradient(y, grad, 1, &x, &grad) with y = samba_round(x), grad = samba_grad_output(y). */
+SAMBA_API samba_value samba_grad_output(samba_value value);
+SAMBA_API samba_value samba_custom_gradient(samba_value value, samba_value grad_output, int count, const samba_value *inputs, const samba_value *gradients);
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,8 +38,13 @@ SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
 SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);
 SAMBA_API void samba_text_free(samba_context *context, char *text);
 /* Whether `model` computes what `compiled` does, both as samba_graph_copy leaves them: STATE names the first operator or output that
- * differs and where it comes from in both. Modules' paths and lines may differ, and the graphs' names. */
+ * differs and where it comes from in both. Modules' paths and lines may differ, the graphs' names, and the order in which operators were called. A
+ * loss of one may be an output of the other where backward starts from the same ones. */
 SAMBA_API samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph *model);
+
+/* What gradients of the outputs and losses, in the order they were named, start from when the graph is compiled for training: 1, 0, or NaN for
+ * one that has no gradient of its own. `count` is how many there are. Errors: those of compiling, where there is nothing to differentiate. */
+SAMBA_API samba_status samba_graph_starts(const samba_graph *graph, int count, double *starts);
 
 /* One operator or leaf. Strings and inputs belong to the graph; the latter until something is added to it. */
 typedef struct samba_node_info {
@@ -73,8 +78,9 @@ SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dty
 /* The tensor's values, which become part of the graph and of the PEF. */
 SAMBA_API samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor);
 SAMBA_API samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype); /* 0 .. end-1, rank 1 */
-/* Values a caller may ask run for. A loss is an output that gradients start from; a graph with no loss has gradients start
- * from every floating-point output, with ones. */
+/* Values a caller may ask run for. A loss is an output that gradients start from, with ones. A graph with no loss has gradients start from
+ * every floating-point output: with zeros where another output is computed from it and gives it a gradient, so that of a loss and
+ * logits the loss alone counts, else with ones. "<output>.grad" (samba_session_set, run's output gradients) says otherwise. */
 SAMBA_API void samba_output(samba_graph *graph, const char *name, samba_value value);
 SAMBA_API void samba_loss(samba_graph *graph, const char *name, samba_value value);
 SAMBA_API int samba_value_rank(samba_value value);

@@ -9,6 +9,9 @@
  * so do all that change the session or read what others change. What tells of the PEF (tensor_info, section_info and the like) may be asked at any
  * time; warnings, stats, times and freeing belong to the thread whose turn it is.
  *
+ * A process made by fork goes on with what its parent has, as copies of its own, and may make more: sessions, functions and all else that works by several
+ * threads get threads anew there. Only what another thread of the parent was in the midst of stays in its midst: such a session says STATE for ever.
+ *
  * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
  * gradient "<name>.grad", optimizer state "<name>.momentum_buffer", "<name>.exp_avg", "<name>.exp_avg_sq",
  * "<name>.max_exp_avg_sq" and "<optimizer>.step". */
@@ -32,7 +35,7 @@ typedef struct samba_session_options {
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);
 
-/* Loads a PEF, allocates device memory as planned, fills parameters and state from their initializers. */
+/* Loads a PEF, allocates device memory as planned. Parameters and state have the values of their initializers, drawn when a run or a reader first needs them. */
 SAMBA_API samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *options,
                                          samba_session **session);
 SAMBA_API void samba_session_free(samba_session *session);
@@ -45,14 +48,15 @@ typedef struct samba_hyperparameter {
 typedef struct samba_run_options {
     size_t struct_size;
     int input_count;
-    samba_tensor *const *inputs; /* transferred by name before the run; others keep the device's value */
+    samba_tensor *const *inputs; /* transferred by name before the run; others keep the device's value, and STATE, by name, if they have none */
     int output_count;
     samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
     int hyperparameter_count;
-    const samba_hyperparameter *hyperparameters; /* stay until given again */
+    const samba_hyperparameter *hyperparameters; /* stay until given again. "p" where nothing is dropped is a warning */
     int section_type_count;
     const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case: all sections of each, in the order given; none: the
-                                         schedule. Both leave out what a later section of the run computes again (redone_by below) */
+                                         schedule. Both leave out what a later section of the run computes again (redone_by below). ZEROGRAD, GRADNORM and
+                                         REDUCE are left out where the graph needs none, with a warning; any other type that it lacks is NAME */
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
     bool train;             /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD
@@ -73,7 +77,8 @@ SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole sch
  * says so once. */
 SAMBA_API samba_status samba_run(samba_session *session, const samba_run_options *options);
 
-/* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN. Each is given once. */
+/* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN, or which section types a run asked for that the PEF does not need.
+ * Each is given once. */
 SAMBA_API const char *samba_session_warning(samba_session *session);
 
 /* Host -> device and device -> host by the tensor's name; dtypes and shapes must be equal. */
@@ -109,6 +114,9 @@ typedef struct samba_tensor_info {
 } samba_tensor_info;
 SAMBA_API int samba_session_tensor_count(const samba_session *session);
 SAMBA_API samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info);
+/* What each element of an output's gradient starts as when the PEF is loaded: 1 where backward starts from it, 0 where another output is computed
+ * from it, NaN where it has no gradient of its own ("<output>.grad"). NAME where there is no such output. */
+SAMBA_API samba_status samba_session_start(const samba_session *session, const char *output, double *start);
 
 typedef struct samba_section_info {
     int id;

@@ -39,7 +39,8 @@ SAMBA_API bool samba_dtype_is_floating_point(samba_dtype dtype);
 /* One operand's part in dtype promotion, as torch.result_type sees it: a dimensioned tensor outranks a
  * 0-dim tensor, which outranks a number typed in the program, within one category (bool, integer, float). */
 typedef enum samba_promotion { SAMBA_DIMENSIONED = 0, SAMBA_ZERO_DIM = 1, SAMBA_NUMBER = 2 } samba_promotion;
-/* torch.result_type of two operands. A number is SAMBA_BOOL, SAMBA_INT64 or SAMBA_FLOAT32 (the default float). */
+/* torch.result_type of two operands. A number is SAMBA_BOOL, SAMBA_INT64 or SAMBA_FLOAT32 (the default float). Of what is no dtype or no kind:
+ * SAMBA_DTYPE_COUNT. */
 SAMBA_API samba_dtype samba_promote(samba_dtype a, samba_promotion a_kind, samba_dtype b, samba_promotion b_kind);
 
 typedef struct samba_tensor samba_tensor;

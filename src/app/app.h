@@ -46,6 +46,8 @@ samba_status samba_json_print(samba_context *context, json_t *object, FILE *file
 samba_status samba_flush_output(samba_context *context);
 
 /* ---- PEFs for people (app/describe.c) ---- */
+/* "label from loss, with ones": where a graph's backward starts; no line for inference. */
+samba_status samba_describe_backward(samba_context *context, const samba_plan *plan, int32_t graph, const char *label, FILE *file);
 samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file);
 samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file);
 /* Inputs, parameters and outputs, with `all` gradients and state too; then hyperparameters. */

@@ -8,6 +8,8 @@
 
 void samba_app_data_free(samba_app_data *data)
 {
+    if (!data)
+        return;
     samba_app_free_tensors(data->tensor_count, data->tensors);
     *data = (samba_app_data){0};
 }

@@ -146,8 +146,11 @@ static samba_status report(const samba_app_run *run, const char *path, double ms
         status = samba_json_print(run->context, object, stdout);
     } else if (status == SAMBA_OK) {
         char time[SAMBA_CELL];
-        printf("PEF            %s\ncompile time   %s\n\n", path, samba_text_ms(time, ms));
-        status = samba_describe_memory(run->context, &plan, stdout);
+        printf("PEF            %s\ncompile time   %s\n", path, samba_text_ms(time, ms));
+        status = samba_describe_backward(run->context, &plan, 0, "backward      ", stdout);
+        putchar('\n');
+        if (status == SAMBA_OK)
+            status = samba_describe_memory(run->context, &plan, stdout);
         putchar('\n');
         if (status == SAMBA_OK)
             status = samba_describe_sections(run->context, &plan, false, stdout);

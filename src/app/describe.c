@@ -48,6 +48,18 @@ samba_status samba_describe_memory(samba_context *context, const samba_plan *pla
     return samba_table_print(&table, file, "");
 }
 
+samba_status samba_describe_backward(samba_context *context, const samba_plan *plan, int32_t graph, const char *label, FILE *file)
+{
+    samba_text text;
+    samba_text_init(&text, context);
+    samba_plan_add_starts(plan, graph, &text);
+    if (text.status == SAMBA_OK && text.length > 0)
+        fprintf(file, "%s from %s\n", label, text.data);
+    samba_status status = text.status;
+    samba_text_clear(&text);
+    return status;
+}
+
 samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file)
 {
     samba_table table;
@@ -56,18 +68,18 @@ samba_status samba_describe_sections(samba_context *context, const samba_plan *p
     samba_table_row(&table, "section\ttype\tstages\twork\tmoved\tfast memory\t%s", stages ? "modules or stage" : several ? "graph: modules" : "modules");
     for (int i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
-        char flops[SAMBA_CELL], bytes[SAMBA_CELL], fast[SAMBA_CELL];
+        char flops[SAMBA_CELL], bytes[SAMBA_CELL], fast[SAMBA_CELL], name[SAMBA_SHOWN], graph[SAMBA_SHOWN];
         const char *type = samba_section_type(section), *modules = section->redone_by > 0 || strcmp(type, section->name) == 0 ? "" : section->name;
         samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s%s%s", section->id, type, section->redone_by > 0 ? " alone" : "", section->stage_count,
                         samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes),
-                        samba_text_bytes(fast, (double)section->fast_memory), several ? plan->graphs[samba_plan_graph_of(plan, i)].name : "",
-                        several && modules[0] ? ": " : "", modules);
+                        samba_text_bytes(fast, (double)section->fast_memory), several ? samba_shown(plan->graphs[samba_plan_graph_of(plan, i)].name, graph) : "",
+                        several && modules[0] ? ": " : "", samba_shown(modules, name));
         for (int k = 0; stages && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
             char sources[SAMBA_SOURCES_TEXT];
             samba_table_row(&table, "\t\t%d\t%s\t%s\t\t%s: %s%s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
                             samba_text_bytes(bytes, (double)stage->bytes), word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind),
-                            stage->name ? stage->name : "", samba_plan_sources(plan, stage, sources));
+                            samba_shown(stage->name, name), samba_plan_sources(plan, stage, sources));
         }
     }
     return samba_table_print(&table, file, "");
@@ -84,9 +96,10 @@ samba_status samba_describe_operators(samba_context *context, const samba_plan *
             for (int32_t k = 0; k < plan->stages[s].operator_count; k++) {
                 const samba_stage_operator *o = &plan->stages[s].operators[k];
                 const samba_plan_place *place = &plan->places[o->place];
-                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, samba_section_type(section), s,
-                                plan->words[o->op], plan->words[o->type], plan->words[place->module], plan->words[place->source],
-                                plan->words[place->fusion]);
+                char op[SAMBA_SHOWN], result[SAMBA_SHOWN], module[SAMBA_SHOWN], source[SAMBA_SHOWN], fusion[SAMBA_SHOWN];
+                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, samba_section_type(section), s, samba_shown(plan->words[o->op], op),
+                                samba_shown(plan->words[o->type], result), samba_shown(plan->words[place->module], module),
+                                samba_shown(plan->words[place->source], source), samba_shown(plan->words[place->fusion], fusion));
             }
     }
     return samba_table_print(&table, file, "");
@@ -95,6 +108,7 @@ samba_status samba_describe_operators(samba_context *context, const samba_plan *
 samba_status samba_describe_tensors(samba_context *context, const samba_plan *plan, bool all, FILE *file)
 {
     samba_table table;
+    char name[SAMBA_SHOWN];
     samba_table_init(&table, context, "llll");
     samba_table_row(&table, "tensor\tkind\tdtype\tshape");
     for (int i = 0; i < plan->tensor_count; i++) {
@@ -104,7 +118,7 @@ samba_status samba_describe_tensors(samba_context *context, const samba_plan *pl
         char shape[SAMBA_SHAPE_TEXT], range[64] = "";
         if (tensor->has_range)
             snprintf(range, sizeof range, "  values %lld .. %lld", (long long)tensor->low, (long long)tensor->high - 1);
-        samba_table_row(&table, "%s\t%s\t%s\t%s%s", tensor->name, word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
+        samba_table_row(&table, "%s\t%s\t%s\t%s%s", samba_shown(tensor->name, name), word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
                         samba_dtype_name((samba_dtype)tensor->dtype), samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), range);
     }
     SAMBA_TRY(samba_table_print(&table, file, ""));
@@ -114,7 +128,7 @@ samba_status samba_describe_tensors(samba_context *context, const samba_plan *pl
     samba_table_init(&table, context, "lrl");
     samba_table_row(&table, "hyperparameter\tvalue\tdtype");
     for (int i = 0; i < plan->argin_count; i++)
-        samba_table_row(&table, "%s\t%g\t%s", plan->argins[i].name, plan->argins[i].value, samba_dtype_name((samba_dtype)plan->argins[i].dtype));
+        samba_table_row(&table, "%s\t%g\t%s", samba_shown(plan->argins[i].name, name), plan->argins[i].value, samba_dtype_name((samba_dtype)plan->argins[i].dtype));
     return samba_table_print(&table, file, "");
 }
 
@@ -166,6 +180,17 @@ static json_t *tensor_json(const samba_plan_tensor *tensor)
     return object;
 }
 
+/* {"loss": 1.0, "logits": 0.0}: what gradients of outputs start as. */
+static json_t *backward_json(const samba_plan *plan, const samba_plan_graph *graph)
+{
+    json_t *object = json_object();
+    double start;
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (plan->tensors[graph->tensors[i]].kind == SAMBA_KIND_OUTPUT && samba_plan_start(plan, graph->tensors[i], &start))
+            json_object_set_new(object, plan->tensors[graph->tensors[i]].name, samba_json_number(start));
+    return object;
+}
+
 static json_t *graph_json(const samba_plan *plan, int32_t index)
 {
     const samba_plan_graph *graph = &plan->graphs[index];
@@ -178,9 +203,9 @@ static json_t *graph_json(const samba_plan *plan, int32_t index)
         json_array_append_new(calls, json_integer(plan->calls[graph->first_call + i]));
     for (int i = 0; i < graph->tensor_count; i++)
         json_array_append_new(tensors, json_string(plan->tensors[graph->tensors[i]].name));
-    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o}", "name", graph->name, "graph_hash", hash, "inference", graph->inference, "precision",
+    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "name", graph->name, "graph_hash", hash, "inference", graph->inference, "precision",
                      samba_precision_names[graph->precision], "grad_accumulation_steps", graph->grad_accumulation_steps, "run_flops", (json_int_t)flops,
-                     "run_bytes", (json_int_t)bytes, "schedule", calls, "tensors", tensors);
+                     "run_bytes", (json_int_t)bytes, "schedule", calls, "tensors", tensors, "backward", backward_json(plan, graph));
 }
 
 json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)

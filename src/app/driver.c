@@ -18,7 +18,9 @@ void samba_app_warnings(const samba_app_run *run, samba_session *session, json_t
     while ((warning = samba_session_warning(session))[0]) {
         if (progress)
             samba_progress_end(progress);
-        fprintf(stderr, "%s: warning: %s\n", run->arguments->app->name, warning);
+        char shown[1024];
+        samba_show(warning, false, shown, sizeof shown);
+        fprintf(stderr, "%s: warning: %s\n", run->arguments->app->name, shown);
         if (list)
             json_array_append_new(list, json_string(warning));
     }
@@ -60,6 +62,10 @@ static samba_status obey(const samba_app_run *run)
 
 int samba_app_main(int argc, char **argv, const samba_app *app)
 {
+    if (!argv || !app) {
+        fprintf(stderr, "samba_app_main: the arguments of main and an application are needed, NULL was given\n");
+        return 1;
+    }
     if (app->struct_size != sizeof *app) {
         fprintf(stderr,
                 "%s: samba_app.struct_size is %zu where this library's is %zu: set it to sizeof(samba_app) and build against the header of %s\n",

@@ -2,6 +2,7 @@
  *
  * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every step
  * is a real one and changes weights as training does, unless only FWD is measured. Times are allocated before the first run. */
+#include "base/null.h"
 #include "app/app.h"
 #include "runtime/runtime.h"
 #include <sambaflow/profile.h>
@@ -133,6 +134,10 @@ static samba_status time_steps(samba_session *session, const samba_measure_optio
 samba_status samba_measure_performance(samba_context *context, samba_session *session, const samba_measure_options *options,
                                        samba_performance *performance)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, session);
+    SAMBA_NEED(context, options);
+    SAMBA_NEED(context, performance);
     SAMBA_TRY(check_options(context, options));
     int64_t iterations = iterations_of(options);
     samba_performance p = {.threads = samba_session_threads(session), .iterations = iterations, .batch_size = options->batch_size};
@@ -214,6 +219,10 @@ static samba_status time_sections(samba_session *session, const samba_measure_op
 samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
                                     samba_section_time *times)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, session);
+    SAMBA_NEED(context, options);
+    SAMBA_NEED(context, times);
     SAMBA_TRY(check_options(context, options));
     samba_graph_info graph;
     SAMBA_TRY(find_graph(session, options, &graph));

@@ -9,13 +9,16 @@
 
 enum { /* keys of options without a letter */
     KEY_INFERENCE = 256, KEY_PRECISION, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
-    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
+    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_DAMPENING, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
     KEY_AMSGRAD, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
     KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES, KEY_FAST_MEMORY,
     KEY_CHECKPOINT_DIR, KEY_CHECKPOINT_EVERY, KEY_KEEP, KEY_SHARD_SIZE, KEY_RESUME,
+    KEY_O0 = 400, KEY_O1, KEY_O3, KEY_DEBUG, KEY_MAC_V2, KEY_TILING_ACCUM, KEY_NUM_TILES, KEY_LOG_LEVEL, KEY_SCALING_FACTORS, KEY_ARCH, KEY_COMPILER_MODE,
+    KEY_OPTIMIZATION_RULES, KEY_COMPILER_CONFIGS, KEY_WORLD_SIZE, KEY_DISTLEARN_CONFIG, KEY_NO_EFFECT_END, /* of another device: taken and named once */
     KEY_OWN = 512 /* and up: the application's */
 };
 #define MAX_BATCH (1 << 24)
+#define MAX_OWN 24
 
 enum {
     C = SAMBA_APP_COMPILE, R = SAMBA_APP_RUN, T = SAMBA_APP_TEST, P = SAMBA_APP_PERFORMANCE, S = SAMBA_APP_SECTIONS, ALL = C | R | T | P | S
@@ -46,6 +49,7 @@ static const option_row rows[] = {
     {{"optimizer", KEY_OPTIMIZER, "sgd|adamw|adam", 0, "The optimizer compiled into the PEF", 2}, C | T},
     {{"lr", KEY_LR, "X", 0, "Learning rate", 2}, C | R | T},
     {{"momentum", KEY_MOMENTUM, "X", 0, "Momentum (sgd)", 2}, C | R | T},
+    {{"dampening", KEY_DAMPENING, "X", 0, "What the gradient loses on its way into the momentum (sgd)", 2}, C | R | T},
     {{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "Weight decay", 2}, C | R | T},
     {{"beta1", KEY_BETA1, "X", 0, "Decay of the first moment (adamw)", 2}, C | R | T},
     {{"beta2", KEY_BETA2, "X", 0, "Decay of the second moment (adamw)", 2}, C | R | T},
@@ -72,6 +76,22 @@ static const option_row rows[] = {
     {{"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 3}, R | T | P | S},
     {{"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 3}, R | T | P | S},
     {{"json", KEY_JSON, 0, 0, "Print one JSON object, and progress to stderr", 3}, ALL},
+    {{0, 0, 0, 0, "Taken without effect, since they are about another device:", 4}, ALL},
+    {{"o0", KEY_O0, 0, 0, "One operator a section", 4}, ALL},
+    {{"o1", KEY_O1, 0, 0, "Operators fused by rules", 4}, ALL},
+    {{"o3", KEY_O3, 0, 0, "The whole graph as one", 4}, ALL},
+    {{"debug", KEY_DEBUG, 0, 0, "Keep what the compiler makes", 4}, ALL},
+    {{"mac-v2", KEY_MAC_V2, 0, 0, "The second estimator of resources", 4}, ALL},
+    {{"tiling-accum", KEY_TILING_ACCUM, 0, 0, "Add up gradients of tiles", 4}, ALL},
+    {{"num-tiles", KEY_NUM_TILES, "N", 0, "Tiles of the chip", 4}, ALL},
+    {{"log-level", KEY_LOG_LEVEL, "WORD", 0, "What the compiler tells", 4}, ALL},
+    {{"resources-scaling-factors", KEY_SCALING_FACTORS, "X...", 0, "Factors of the estimates of resources", 4}, ALL},
+    {{"arch", KEY_ARCH, "WORD", 0, "The chip", 4}, ALL},
+    {{"compiler-mode", KEY_COMPILER_MODE, "WORD", 0, "The kind of model", 4}, ALL},
+    {{"optimization-rules", KEY_OPTIMIZATION_RULES, "FILE", 0, "Rules of fusion", 4}, ALL},
+    {{"compiler-configs-file", KEY_COMPILER_CONFIGS, "FILE", 0, "Settings of the compiler", 4}, ALL},
+    {{"world-size", KEY_WORLD_SIZE, "N", 0, "Replicas", 4}, ALL},
+    {{"distlearn-config", KEY_DISTLEARN_CONFIG, "FILE", 0, "Settings of replicas", 4}, ALL},
     {{"version", KEY_VERSION, 0, 0, "Print the library's version", -1}, ALL},
 };
 
@@ -83,6 +103,7 @@ typedef struct parse {
     int64_t batch, microbatch, accumulation; /* 0: not given */
     bool optimizer_given, amsgrad;
     samba_optimizer_kind kind;
+    const struct argp_option *options; /* all, ended by one without a name and a group */
 } parse;
 
 static int row_of(int key)
@@ -126,7 +147,7 @@ static void settle_optimizer(parse *p)
     const struct {
         const char *name;
         double *field;
-    } fields[] = {{"lr", &o->lr},       {"momentum", &o->momentum}, {"weight_decay", &o->weight_decay}, {"max_grad_norm", &o->max_grad_norm},
+    } fields[] = {{"lr", &o->lr},       {"momentum", &o->momentum}, {"dampening", &o->dampening}, {"weight_decay", &o->weight_decay}, {"max_grad_norm", &o->max_grad_norm},
                   {"beta1", &o->beta1}, {"beta2", &o->beta2},       {"eps", &o->eps}};
     for (int i = 0; i < a->hyperparameter_count; i++)
         for (int k = 0; k < SAMBA_COUNT(fields); k++)
@@ -141,11 +162,56 @@ static void check_optimizer(const parse *p, struct argp_state *state)
     static const int adamw[] = {KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_AMSGRAD};
     if (p->arguments->command == SAMBA_APP_RUN)
         return;
+    if (p->arguments->optimizer.kind != SAMBA_SGD && p->given[row_of(KEY_DAMPENING)])
+        argp_error(state, "--dampening is SGD's: %s has no momentum that it could change", p->arguments->optimizer.kind == SAMBA_ADAM ? "Adam" : "AdamW");
     if (p->arguments->optimizer.kind != SAMBA_SGD && p->given[row_of(KEY_MOMENTUM)])
         argp_error(state, "--momentum is SGD's: %s has beta1 instead", p->arguments->optimizer.kind == SAMBA_ADAM ? "Adam" : "AdamW");
     for (int i = 0; i < SAMBA_COUNT(adamw); i++)
         if (p->arguments->optimizer.kind == SAMBA_SGD && p->given[row_of(adamw[i])])
             argp_error(state, "--%s is AdamW's: give --optimizer adamw too", rows[row_of(adamw[i])].argp.name);
+}
+
+static bool has_no_effect(int key) { return key >= KEY_O0 && key < KEY_NO_EFFECT_END; }
+
+static void name_without_effect(const parse *p)
+{
+    char names[512] = "";
+    for (int i = 0; i < SAMBA_COUNT(rows); i++)
+        if (p->given[i] && has_no_effect(rows[i].argp.key))
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s--%s", names[0] ? ", " : "", rows[i].argp.name);
+    if (names[0])
+        fprintf(stderr, "%s: warning: %s: without effect on this device, a CPU\n", p->arguments->app->name, names);
+}
+
+/* Refuses a word that is neither an option nor the beginning of one, before argp does without a hint. */
+static void check_names(const parse *p, struct argp_state *state)
+{
+    const char *known[SAMBA_COUNT(rows) + MAX_OWN + 2] = {"help", "usage"};
+    int count = 2;
+    state->name = (char *)p->arguments->app->name; /* argp sets it later; nobody writes there */
+    for (const struct argp_option *o = p->options; o->name || o->group; o++)
+        if (o->name)
+            known[count++] = o->name;
+    for (int i = 1; i < state->argc && strcmp(state->argv[i], "--") != 0; i++) {
+        const char *word = state->argv[i], *end = word + strcspn(word, "=");
+        if (strcmp(word, "-b") == 0 || strcmp(word, "-p") == 0)
+            i++; /* its value */
+        if (strncmp(word, "--", 2) != 0)
+            continue;
+        const size_t length = (size_t)(end - word) - 2;
+        int at = 0;
+        while (at < count && strncmp(known[at], word + 2, length) != 0)
+            at++;
+        if (at == count) {
+            char name[64];
+            snprintf(name, sizeof name, "%.*s", (int)length, word + 2);
+            const char *near = samba_nearest(name, known, count);
+            argp_error(state, "there is no option --%s%s%s%s", name, near ? ": did you mean --" : "", near ? near : "", near ? "?" : "");
+        }
+        for (const struct argp_option *o = p->options; !*end && (o->name || o->group); o++)
+            if (o->name && strcmp(o->name, known[at]) == 0 && o->arg)
+                i++;
+    }
 }
 
 static void settle(parse *p, struct argp_state *state)
@@ -208,6 +274,7 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "--resume goes on from a checkpoint and --load starts from a file: give one of them");
     settle_optimizer(p);
     check_optimizer(p, state);
+    name_without_effect(p);
 }
 
 static void parse_command(samba_app_arguments *a, const char *text, struct argp_state *state)
@@ -273,6 +340,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_LR: hyperparameter(a, "lr", samba_word_real(state, "--lr", text, 0, 1e6)); break;
     case KEY_MOMENTUM: hyperparameter(a, "momentum", samba_word_real(state, "--momentum", text, 0, 1)); break;
+    case KEY_DAMPENING: hyperparameter(a, "dampening", samba_word_real(state, "--dampening", text, 0, 1)); break;
     case KEY_WEIGHT_DECAY: hyperparameter(a, "weight_decay", samba_word_real(state, "--weight-decay", text, 0, 1e6)); break;
     case KEY_MAX_GRAD_NORM: hyperparameter(a, "max_grad_norm", samba_word_real(state, "--max-grad-norm", text, 0, 1e30)); break;
     case KEY_BETA1: hyperparameter(a, "beta1", samba_word_real(state, "--beta1", text, 0, 0.999999)); break;
@@ -305,20 +373,25 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_VERSION:
         printf("%s (sambaflow %s)\n", a->app->name, samba_version());
         exit(EXIT_SUCCESS);
+    case ARGP_KEY_INIT: check_names(p, state); break;
     case ARGP_KEY_ARG: parse_command(a, text, state); break;
     case ARGP_KEY_END: settle(p, state); break;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return has_no_effect(key) ? 0 : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
 
 void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments)
 {
-    enum { MAX_OWN = 24 };
     struct argp_option options[SAMBA_COUNT(rows) + MAX_OWN + 2];
     int count = 0;
-    for (; count < SAMBA_COUNT(rows); count++)
-        options[count] = rows[count].argp;
+    for (int row = 0; row < SAMBA_COUNT(rows); row++) {
+        bool own = false; /* what the application means by the name has an effect */
+        for (int i = 0; i < app->option_count && has_no_effect(rows[row].argp.key); i++)
+            own = own || strcmp(app->options[i].name, rows[row].argp.name) == 0;
+        if (!own)
+            options[count++] = rows[row].argp;
+    }
     char helps[MAX_OWN][160];
     for (int i = 0; i < app->option_count && i < MAX_OWN; i++) {
         const samba_app_option *own = &app->options[i];
@@ -341,6 +414,6 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
              app->optimizer.lr);
     const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL, NULL, NULL};
     *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs, .keep = 2};
-    parse p = {.arguments = arguments};
+    parse p = {.arguments = arguments, .options = options};
     argp_parse(&argp, argc, argv, 0, NULL, &p);
 }

@@ -52,6 +52,13 @@ static char *join(samba_arena *arena, const char *front, const char *back)
     return text;
 }
 
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return end != text && !*end;
+}
+
 char **samba_words_normalise(samba_arena *arena, int *argc, char **argv)
 {
     static const char microbatch[] = "--microbatch-size=";
@@ -64,6 +71,18 @@ char **samba_words_normalise(samba_arena *arena, int *argc, char **argv)
         char *word = argv[i];
         if (i > 0 && !plain && strcmp(word, "--") == 0)
             plain = true;
+        if (!plain && strcmp(word, "--resources-scaling-factors") == 0) { /* takes as many numbers as follow: one value for argp */
+            const char *between = "=";
+            while (word && i + 1 < *argc && is_number(argv[i + 1])) {
+                char *front = join(arena, word, between);
+                word = front ? join(arena, front, argv[++i]) : NULL;
+                between = " ";
+            }
+            if (!word)
+                return NULL;
+            words[count++] = word;
+            continue;
+        }
         if (i == 0 || plain || word[0] != '-' || word[1] == '\0' || word[1] == '-') {
             words[count++] = word;
             continue;

@@ -5,13 +5,20 @@
  *
  * Gradients have the place of the node they belong to.
  *
+ * Losses start with ones. A graph without a loss starts at its outputs: when the pass comes to one, what is computed from it has been visited, so an
+ * output that has a gradient by then starts with zeros, any other with ones. A value that only a comparison, a detached copy or an index
+ * is made of has no gradient yet, and starts with ones.
+ *
  * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing.
  *
  * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of their own:
  * all of it is phase FWD, so hash-consing shares with the forward formulas what the gradients repeat. */
+#include "base/null.h"
 #include "autodiff/autodiff.h"
 
 #include <sambaflow/function.h>
+
+#include <math.h>
 #include <string.h>
 
 typedef struct reverse {
@@ -19,6 +26,10 @@ typedef struct reverse {
     int64_t count;       /* forward nodes */
     bool *wanted;        /* a parameter is among the node's ancestors, or it is one */
     samba_ref *gradient; /* of each forward node, SAMBA_NONE: zero */
+    bool *output;        /* a gradient starts here once all that is computed from the node was visited */
+    double *starts;      /* out, of each sink: what gradients of parameters start from it with, NaN: none do; NULL: nobody asks */
+    int steps;
+    bool any;            /* a gradient has started from something that depends on a parameter */
 } reverse;
 
 static samba_ref state_leaf(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
@@ -55,38 +66,45 @@ static bool floating(const samba_graph *g, samba_ref ref)
     return samba_dtype_is_floating_point((samba_dtype)samba_node_at(g, ref)->dtype);
 }
 
-/* Gradients start from losses; a graph that names none starts from all floating-point outputs. */
-static samba_status seed(reverse *r, int steps)
+/* The gradient of a sink's value starts from a leaf that holds `value` until the caller sets it. */
+static samba_status start_from(reverse *r, int64_t index, double value)
 {
     samba_graph *g = r->graph;
-    samba_sink_kind kind = SAMBA_SINK_OUTPUT;
-    for (int64_t i = 0; i < g->sink_count; i++)
-        if (g->sinks[i].kind == SAMBA_SINK_LOSS)
-            kind = SAMBA_SINK_LOSS;
-    bool any = false;
-    int64_t sinks = g->sink_count;
-    for (int64_t i = 0; i < sinks && g->status == SAMBA_OK; i++) {
+    samba_sink sink = g->sinks[index];
+    g->place = samba_node_at(g, sink.value)->place;
+    samba_ref start = gradient_leaf(g, sink.name, sink.value, SAMBA_INIT_CONSTANT, value);
+    if (r->steps > 1)
+        start = samba_emit_scalar(g, SAMBA_OP_mul, start, 1.0 / r->steps);
+    samba_ref *total = &r->gradient[sink.value];
+    *total = *total == SAMBA_NONE ? start : samba_emit2(g, SAMBA_OP_add, *total, start);
+    r->any = r->any || r->wanted[sink.value];
+    if (r->starts && r->wanted[sink.value])
+        r->starts[index] = value;
+    return g->status;
+}
+
+static samba_status start_from_losses(reverse *r, int64_t sinks)
+{
+    samba_graph *g = r->graph;
+    for (int64_t i = 0; i < sinks; i++) {
         samba_sink sink = g->sinks[i];
-        if (sink.kind != kind)
+        if (sink.kind != SAMBA_SINK_LOSS)
             continue;
-        if (!floating(g, sink.value)) {
-            if (kind == SAMBA_SINK_LOSS)
-                return samba_fail(g->context, SAMBA_ERROR_DTYPE, "loss '%s' is %s: a loss must be floating-point",
-                                  samba_graph_name_at(g, sink.name), samba_dtype_name((samba_dtype)samba_node_at(g, sink.value)->dtype));
-            continue;
-        }
-        g->place = samba_node_at(g, sink.value)->place;
-        samba_ref start = gradient_leaf(g, sink.name, sink.value, SAMBA_INIT_CONSTANT, 1.0);
-        if (steps > 1)
-            start = samba_emit_scalar(g, SAMBA_OP_mul, start, 1.0 / steps);
-        samba_ref *total = &r->gradient[sink.value];
-        *total = *total == SAMBA_NONE ? start : samba_emit2(g, SAMBA_OP_add, *total, start);
-        any = any || r->wanted[sink.value];
+        if (!floating(g, sink.value))
+            return samba_fail(g->context, SAMBA_ERROR_DTYPE, "loss '%s' is %s: a loss must be floating-point",
+                              samba_graph_name_at(g, sink.name), samba_dtype_name((samba_dtype)samba_node_at(g, sink.value)->dtype));
+        SAMBA_TRY(start_from(r, i, 1));
     }
-    SAMBA_TRY(g->status);
-    if (!any)
-        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
-                          "graph '%s' has no output that depends on a parameter: give it a loss, or compile with inference", g->name);
+    return SAMBA_OK;
+}
+
+/* All outputs of one value start alike. */
+static samba_status start_from_output(reverse *r, samba_ref ref, int64_t sinks)
+{
+    const double value = r->gradient[ref] == SAMBA_NONE ? 1 : 0;
+    for (int64_t i = 0; i < sinks; i++)
+        if (r->graph->sinks[i].kind == SAMBA_SINK_OUTPUT && r->graph->sinks[i].value == ref)
+            SAMBA_TRY(start_from(r, i, value));
     return SAMBA_OK;
 }
 
@@ -131,7 +149,7 @@ static samba_status visit(reverse *r, samba_ref ref)
     return status == SAMBA_OK ? g->status : status;
 }
 
-static samba_status deliver(reverse *r, int steps)
+static samba_status deliver(reverse *r)
 {
     samba_graph *g = r->graph;
     for (int64_t i = 0; i < r->count; i++) {
@@ -141,7 +159,7 @@ static samba_status deliver(reverse *r, int steps)
             continue;
         g->place = node.place;
         samba_ref leaf = gradient_leaf(g, node.attrs->parameter.name, (samba_ref)i, SAMBA_INIT_ZEROS, 0);
-        if (steps > 1) {
+        if (r->steps > 1) {
             samba_attrs zero = {0};
             zero.constant.dtype = node.dtype;
             zero.constant.shape = node.attrs->parameter.shape;
@@ -157,22 +175,37 @@ static samba_status deliver(reverse *r, int steps)
     return SAMBA_OK;
 }
 
-static samba_status differentiate(reverse *r, int steps)
+static samba_status differentiate(reverse *r)
 {
     samba_graph *g = r->graph;
+    const int64_t sinks = g->sink_count;
+    bool losses = false;
     for (int64_t i = 0; i < r->count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         r->gradient[i] = SAMBA_NONE;
+        r->output[i] = false;
         r->wanted[i] = node->op == SAMBA_OP_parameter;
         for (int j = 0; j < node->arity; j++)
             r->wanted[i] = r->wanted[i] || r->wanted[node->inputs[j]];
     }
+    for (int64_t i = 0; i < sinks; i++)
+        losses = losses || g->sinks[i].kind == SAMBA_SINK_LOSS;
+    for (int64_t i = 0; i < sinks && !losses; i++)
+        if (g->sinks[i].kind == SAMBA_SINK_OUTPUT)
+            r->output[g->sinks[i].value] = floating(g, g->sinks[i].value);
     g->phase = SAMBA_BCKWD;
-    SAMBA_TRY(seed(r, steps));
-    for (int64_t i = r->count - 1; i >= 0; i--)
+    SAMBA_TRY(start_from_losses(r, sinks));
+    for (int64_t i = r->count - 1; i >= 0; i--) {
+        if (r->output[i] && r->wanted[i])
+            SAMBA_TRY(start_from_output(r, (samba_ref)i, sinks));
         if (r->wanted[i] && r->gradient[i] != SAMBA_NONE)
             SAMBA_TRY(visit(r, (samba_ref)i));
-    return deliver(r, steps);
+    }
+    SAMBA_TRY(g->status);
+    if (!r->any)
+        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
+                          "graph '%s' has no output that depends on a parameter: give it a loss, or compile with inference", g->name);
+    return SAMBA_OK;
 }
 
 /* ---- gradients as a graph ---- */
@@ -278,17 +311,20 @@ static samba_status begin(reverse *r, samba_arena *arena, const samba_graph *in)
     samba_arena_init(arena, r->graph->context);
     r->wanted = samba_arena_alloc(arena, sizeof(bool) * (size_t)(r->count + 1));
     r->gradient = samba_arena_alloc(arena, sizeof(samba_ref) * (size_t)(r->count + 1));
-    return r->wanted && r->gradient ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    r->output = samba_arena_alloc(arena, sizeof(bool) * (size_t)(r->count + 1));
+    return r->wanted && r->gradient && r->output ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
 samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
 {
-    reverse r = {.graph = NULL};
+    reverse r = {.steps = steps};
     samba_arena arena = {.blocks = NULL};
     *out = NULL;
     samba_status status = begin(&r, &arena, in);
     if (status == SAMBA_OK)
-        status = differentiate(&r, steps);
+        status = differentiate(&r);
+    if (status == SAMBA_OK)
+        status = deliver(&r);
     samba_arena_free(&arena);
     if (status != SAMBA_OK) {
         samba_graph_free(r.graph);
@@ -299,8 +335,44 @@ samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
     return SAMBA_OK;
 }
 
+samba_status samba_autodiff_starts(const samba_graph *graph, double *starts)
+{
+    reverse r = {.steps = 1, .starts = starts};
+    samba_arena arena = {.blocks = NULL};
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        starts[i] = NAN;
+    samba_status status = begin(&r, &arena, graph);
+    if (status == SAMBA_OK)
+        status = differentiate(&r);
+    samba_arena_free(&arena);
+    samba_graph_free(r.graph);
+    return status;
+}
+
+samba_status samba_graph_starts(const samba_graph *graph, int count, double *starts)
+{
+    if (!graph)
+        return SAMBA_ERROR_ARGUMENT;
+    SAMBA_TRY(samba_graph_status(graph));
+    int64_t outputs = 0;
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        outputs += graph->sinks[i].kind != SAMBA_SINK_ASSIGN;
+    if (count != outputs || (count > 0 && !starts))
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "samba_graph_starts: graph '%s' has %lld outputs and losses, given room for %d%s", graph->name,
+                          (long long)outputs, count, starts ? "" : " and NULL for it");
+    double *of_sinks = samba_alloc(graph->context, sizeof *of_sinks * (size_t)(graph->sink_count + 1));
+    samba_status status = of_sinks ? samba_autodiff_starts(graph, of_sinks) : SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0, at = 0; status == SAMBA_OK && i < graph->sink_count; i++)
+        if (graph->sinks[i].kind != SAMBA_SINK_ASSIGN)
+            starts[at++] = of_sinks[i];
+    if (of_sinks)
+        samba_free(graph->context, of_sinks, sizeof *of_sinks * (size_t)(graph->sink_count + 1));
+    return status;
+}
+
 samba_status samba_graph_gradient(const samba_graph *graph, int count, const char *const *inputs, samba_graph **gradient)
 {
+    SAMBA_NEED(graph ? graph->context : NULL, gradient);
     *gradient = NULL;
     if (!graph)
         return SAMBA_ERROR_ARGUMENT;

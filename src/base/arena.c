@@ -21,7 +21,12 @@ void samba_arena_init(samba_arena *arena, samba_context *context)
 {
     arena->context = context;
     arena->blocks = NULL;
+    arena->given = 0;
+    arena->most = 0;
+    arena->refused = false;
 }
+
+void samba_arena_bound(samba_arena *arena, size_t most) { arena->most = most; }
 
 static samba_arena_block *new_block(samba_arena *arena, size_t size)
 {
@@ -40,6 +45,12 @@ void *samba_arena_alloc(samba_arena *arena, size_t size)
         return NULL;
     }
     size_t rounded = size ? (size + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT : SAMBA_ALIGNMENT;
+    if (arena->most > 0 && (rounded > arena->most || arena->given > arena->most - rounded)) {
+        arena->refused = true;
+        samba_fail(arena->context, SAMBA_ERROR_MEMORY, "no memory for %zu bytes: %zu of the %zu that may be taken are", size, arena->given, arena->most);
+        return NULL;
+    }
+    arena->given += rounded;
     samba_arena_block *block = arena->blocks;
     if (!block || block->size - block->used < rounded) {
         size_t usual = !block ? FIRST_BLOCK : block->size * 2 < LARGEST_BLOCK ? block->size * 2 : LARGEST_BLOCK;
@@ -79,4 +90,5 @@ void samba_arena_free(samba_arena *arena)
         block = next;
     }
     arena->blocks = NULL;
+    arena->given = 0;
 }

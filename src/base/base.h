@@ -52,8 +52,12 @@ typedef struct samba_arena_block samba_arena_block;
 typedef struct samba_arena {
     samba_context *context;
     samba_arena_block *blocks;
+    size_t given, most; /* bytes given out, and how many may be; 0: as many as there are */
+    bool refused; /* a request because of that */
 } samba_arena;
 void samba_arena_init(samba_arena *arena, samba_context *context);
+/* From now on no request is met that would bring what was given out since it was empty above `most`. */
+void samba_arena_bound(samba_arena *arena, size_t most);
 void *samba_arena_alloc(samba_arena *arena, size_t size); /* zeroed, 64-byte aligned; NULL after recording MEMORY */
 char *samba_arena_strdup(samba_arena *arena, const char *text);
 void samba_arena_free(samba_arena *arena);
@@ -74,6 +78,14 @@ typedef struct samba_text {
 void samba_text_init(samba_text *text, samba_context *context);
 void samba_text_add(samba_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void samba_text_clear(samba_text *text); /* frees */
+
+/* ---- names and texts of files, for people (base/shown.c): control characters, marks of direction and what is no UTF-8 as \x1b, \u202e;
+ * ends of lines stay where `lines` says so ---- */
+#define SAMBA_SHOWN 512
+size_t samba_show(const char *text, bool lines, char *buffer, size_t size); /* cut at a whole character; returns the length */
+const char *samba_shown(const char *text, char buffer[SAMBA_SHOWN]);        /* the buffer; NULL is "" */
+void samba_text_show(samba_text *text, const char *shown, bool lines);
+int samba_utf8_length(const char *text); /* bytes of the character at its beginning; 0: none is there */
 
 /* ---- hashing and names ---- */
 uint64_t samba_hash(const void *data, size_t size, uint64_t seed); /* XXH3-64: stable across machines of one endianness */

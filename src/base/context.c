@@ -6,7 +6,7 @@
  * The message lives inside the context, so reporting that there is no memory needs none. A message is first built aside: its
  * arguments may be the previous message. Only what is said to a thread that used what another one is using cannot lie there: it is that
  * thread's own, the one thing of the library that is no object's. */
-#include "base/base.h"
+#include "base/null.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +99,12 @@ const char *samba_version(void)
     return "0.1.0";
 }
 
+samba_status samba_fail_null(samba_context *context, const char *call, const char *argument)
+{
+    return context ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: \"%s\" is NULL: give what include/sambaflow says of it", call, argument)
+                   : SAMBA_ERROR_ARGUMENT;
+}
+
 samba_status samba_fail(samba_context *context, samba_status status, const char *format, ...)
 {
     char message[MESSAGE_SIZE];
@@ -108,7 +114,7 @@ samba_status samba_fail(samba_context *context, samba_status status, const char 
     va_end(arguments);
     if (length < 0)
         message[0] = '\0';
-    memcpy(context->message, message, strlen(message) + 1);
+    samba_show(message, false, context->message, sizeof context->message); /* it may name what a file holds */
     if (aside.context == context)
         aside.context = NULL;
     return status;
@@ -116,11 +122,13 @@ samba_status samba_fail(samba_context *context, samba_status status, const char 
 
 samba_status samba_fail_aside(const samba_context *context, samba_status status, const char *format, ...)
 {
+    char message[sizeof aside.message];
     va_list arguments;
     va_start(arguments, format);
-    if (vsnprintf(aside.message, sizeof aside.message, format, arguments) < 0)
-        aside.message[0] = '\0';
+    if (vsnprintf(message, sizeof message, format, arguments) < 0)
+        message[0] = '\0';
     va_end(arguments);
+    samba_show(message, false, aside.message, sizeof aside.message);
     aside.context = context;
     return status;
 }
@@ -189,7 +197,7 @@ samba_status samba_options_take(samba_context *context, const char *call, const 
 {
     size_t known;
     memcpy(&known, given, sizeof known); /* struct_size is the first member of every options struct */
-    if (known < sizeof known || known > size)
+    if (known != size) /* a smaller one could end inside a field */
         return samba_fail(
             context, SAMBA_ERROR_ARGUMENT,
             "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "

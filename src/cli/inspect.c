@@ -12,8 +12,9 @@ typedef struct machine { /* whose scratch it is */
 
 static samba_status print(samba_context *context, const samba_plan *plan, const machine *here, const samba_cli_arguments *arguments)
 {
+    char name[SAMBA_SHOWN];
     if (plan->graph_count > 1)
-        printf("pef        %s, %d graphs\n\n", plan->name, plan->graph_count);
+        printf("pef        %s, %d graphs\n\n", samba_shown(plan->name, name), plan->graph_count);
     for (int32_t i = 0; i < plan->graph_count; i++) {
         const samba_plan_graph *graph = &plan->graphs[i];
         int64_t flops, bytes;
@@ -22,8 +23,9 @@ static samba_status print(samba_context *context, const samba_plan *plan, const 
         for (int32_t s = graph->first_section; s < graph->first_section + graph->section_count; s++)
             stages += plan->sections[s].stage_count;
         char work[SAMBA_CELL], moved[SAMBA_CELL];
-        printf("graph      %s (%s)\n", graph->name, graph->inference ? "inference" : "training");
+        printf("graph      %s (%s)\n", samba_shown(graph->name, name), graph->inference ? "inference" : "training");
         printf("precision  %s\n", graph->precision == SAMBA_BF16 ? "bf16: contractions in bfloat16 with float32 sums" : "fp32");
+        SAMBA_TRY(samba_describe_backward(context, plan, i, "backward  ", stdout));
         if (graph->grad_accumulation_steps > 1)
             printf("step       %d runs, whose gradients add up\n", graph->grad_accumulation_steps);
         printf("one run    %s, %s moved, %d stages in %d sections\n\n", samba_text_decimal(work, (double)flops, "FLOP"),
@@ -36,6 +38,18 @@ static samba_status print(samba_context *context, const samba_plan *plan, const 
     return samba_describe_tensors(context, plan, arguments->verbose, stdout);
 }
 
+static samba_status print_text(samba_context *context, const char *graph)
+{
+    samba_text text;
+    samba_text_init(&text, context);
+    samba_text_show(&text, graph, true);
+    samba_status status = text.status;
+    if (status == SAMBA_OK && text.data)
+        fputs(text.data, stdout);
+    samba_text_clear(&text);
+    return status;
+}
+
 samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments)
 {
     samba_plan plan;
@@ -46,9 +60,9 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
     if (status == SAMBA_OK && !instead)
         status = samba_plan_memory(context, &plan, 0, samba_word_isa(NULL), &plan.memory, &here.threads, &here.isa);
     if (status == SAMBA_OK && instead) {
-        for (int32_t i = 0; arguments->graph && i < plan.graph_count; i++)
-            fputs(plan.graphs[i].text, stdout);
-        if (arguments->operators)
+        for (int32_t i = 0; arguments->graph && status == SAMBA_OK && i < plan.graph_count; i++)
+            status = print_text(context, plan.graphs[i].text);
+        if (arguments->operators && status == SAMBA_OK)
             status = samba_describe_operators(context, &plan, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
         json_t *object = samba_describe_json(&plan, arguments->operators ? SAMBA_DETAIL_OPERATORS : arguments->verbose ? SAMBA_DETAIL_STAGES : SAMBA_DETAIL_SECTIONS);

@@ -110,7 +110,9 @@ static void take_warnings(runner *r)
 {
     const char *warning;
     while ((warning = samba_session_warning(r->session))[0]) {
-        fprintf(stderr, "sambaflow: warning: %s\n", warning);
+        char shown[1024];
+        samba_show(warning, false, shown, sizeof shown);
+        fprintf(stderr, "sambaflow: warning: %s\n", shown);
         json_array_append_new(r->warnings, json_string(warning));
     }
 }
@@ -202,8 +204,8 @@ static samba_status report(const runner *r)
     for (int i = 0; i < r->output_count; i++) {
         const samba_tensor *tensor = r->outputs[i];
         summary s = sum_up(tensor);
-        char shape[SAMBA_SHAPE_TEXT];
-        samba_table_row(&table, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g", samba_tensor_name(tensor), samba_dtype_name(samba_tensor_dtype(tensor)),
+        char shape[SAMBA_SHAPE_TEXT], name[SAMBA_SHOWN];
+        samba_table_row(&table, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g", samba_shown(samba_tensor_name(tensor), name), samba_dtype_name(samba_tensor_dtype(tensor)),
                         samba_shape_format(samba_tensor_rank(tensor), samba_tensor_shape(tensor), shape, sizeof shape), s.low, s.mean, s.high);
     }
     SAMBA_TRY(samba_table_print(&table, stdout, ""));

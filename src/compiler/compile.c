@@ -2,6 +2,7 @@
  *
  * samba_compile: checks its options, runs the passes, checks the plan as the reader will, and writes the PEF and its log. Nothing is
  * written before everything else has succeeded. samba_compile_plan stops at the plan, which a function keeps. */
+#include "base/null.h"
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -52,6 +53,7 @@ samba_status samba_pass_trace(samba_compiler *c)
     c->graph = c->traced;
     if (c->traced->sink_count == 0)
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);
+    SAMBA_TRY(samba_check_grad_outputs(c->traced));
     return identify(c);
 }
 
@@ -203,6 +205,7 @@ void samba_compiler_release(samba_compiler *c)
 
 samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
 {
+    SAMBA_NEED(NULL, context);
     SAMBA_TRY(samba_compile_check(context, options));
     samba_compiler c = {.context = context, .options = options, .train = !options->inference};
     c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";

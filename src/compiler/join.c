@@ -81,6 +81,8 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
     const samba_node *source = samba_node_at(f->graph, u);
     bool inside = samba_is_member(f, group, u), reduced[SAMBA_MAX_RANK] = {false};
     samba_member_role from = SAMBA_MEMBER_FULL;
+    if (g->kind == SAMBA_GROUP_CONTRACT && samba_sizes_product(g->rank, g->domain) == 0)
+        return false; /* a contraction without elements runs nothing, and the sum of them is 0 all the same */
     if (inside) {
         memcpy(how->dims, f->members[u].dims, SAMBA_MAX_RANK);
         from = samba_role_of(f, u);

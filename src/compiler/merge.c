@@ -21,12 +21,15 @@ static bool in_step(const samba_fusion *f, samba_ref m, samba_ref u)
 }
 
 /* Does `reader` need something of `collector` in memory: what it collects, a true view of it, what lies otherwise there, a row's value that it reduces,
- * or a contraction's operand? */
+ * or a contraction's operand; or the seed of numbers that it draws? */
 static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collector)
 {
     for (int64_t m = 0; m < f->groups[reader].member_count; m++) {
         const samba_node *node = samba_node_at(f->graph, f->groups[reader].members[m]);
         for (int i = 0; i < node->arity; i++) {
+            const samba_node *source = samba_node_at(f->graph, f->access[node->inputs[i]].base);
+            if (source->op == SAMBA_OP_random && f->members[f->access[source->inputs[0]].base].group == collector)
+                return true;
             const samba_member *base = &f->members[f->access[node->inputs[i]].base];
             bool operand = f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;
             if (base->group == collector && (operand || !samba_is_member(f, collector, node->inputs[i]) ||

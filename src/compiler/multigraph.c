@@ -2,6 +2,7 @@
  *
  * Graphs that become one PEF. Adding one runs the passes that see it alone, so its errors come at once and nothing of the caller's options is
  * kept; compiling links the lowered graphs (link.c) and runs the passes behind. Graphs stay as they were lowered: they can be linked again. */
+#include "base/null.h"
 #include "compiler/compiler.h"
 
 #include <sambaflow/multigraph.h>
@@ -30,6 +31,8 @@ static void free_entry(samba_context *context, entry *e)
 
 samba_status samba_multigraph_new(samba_context *context, samba_multigraph **multigraph)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, multigraph);
     *multigraph = samba_calloc(context, sizeof **multigraph);
     if (!*multigraph)
         return SAMBA_ERROR_MEMORY;
@@ -47,9 +50,9 @@ void samba_multigraph_free(samba_multigraph *m)
     samba_free(m->context, m, sizeof *m);
 }
 
-int samba_multigraph_count(const samba_multigraph *m) { return m->count; }
+int samba_multigraph_count(const samba_multigraph *m) { return m ? m->count : 0; }
 
-const char *samba_multigraph_name(const samba_multigraph *m, int index) { return index >= 0 && index < m->count ? m->entries[index]->name : NULL; }
+const char *samba_multigraph_name(const samba_multigraph *m, int index) { return m ? index >= 0 && index < m->count ? m->entries[index]->name : NULL : ""; }
 
 static int find(const samba_multigraph *m, const char *name)
 {
@@ -96,6 +99,7 @@ static samba_status lower(entry *e, const char *name)
 
 samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_options *options, bool overwrite)
 {
+    SAMBA_NEED(NULL, m);
     SAMBA_TRY(samba_compile_check(m->context, options));
     const char *name = options->name ? options->name : options->graph ? options->graph->name : "";
     if (!name[0])
@@ -142,6 +146,7 @@ static samba_status compile(samba_multigraph *m, samba_compiler *c, char *path, 
 
 samba_status samba_multigraph_compile(samba_multigraph *m, const char *name, const char *output_folder, char *path, size_t path_size)
 {
+    SAMBA_NEED(NULL, m);
     if (m->count == 0)
         return samba_fail(m->context, SAMBA_ERROR_STATE, "multigraph: there is no graph to compile: add one with samba_multigraph_add");
     samba_compile_options options = samba_compile_defaults();

@@ -4,8 +4,11 @@
  *
  * Scalars (bias corrections, products of hyperparameters) are computed in float64, as PyTorch computes them in Python, and cast
  * to the dtype of the update where they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small
- * gradients have no squares. Parameters and state are rounded when they are stored. State leaves start at zero; PyTorch's "first step
- * copies the gradient" of a momentum buffer equals that except with dampening, which then counts steps.
+ * gradients have no squares. Parameters and state are rounded when they are stored. State leaves start at zero.
+ *
+ * Every number of a rule is a hyperparameter that a run may change, whatever it was when compiled, so the state that some value of it needs is always
+ * there. SGD has momentum while that is not 0: the first such step copies the gradient, which `step` tells, and a step whose momentum is 0 leaves the
+ * buffer alone, as in PyTorch; kernels then do not touch it (kernels/cpu/update.h).
  *
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -15,7 +18,8 @@
 
 typedef struct hyper { /* leaves of one optimizer, rank 0 float64 */
     samba_ref lr, weight_decay, momentum, dampening, beta1, beta2, eps;
-    samba_ref step, next_step; /* SAMBA_NONE where the rule counts no steps */
+    samba_ref step, next_step; /* SGD: those with momentum */
+    samba_ref active, share;   /* SGD: is momentum not 0? what the gradient counts for in its buffer */
 } hyper;
 
 /* The graph's name "prefix.name", or "name" alone. */
@@ -70,22 +74,28 @@ static bool is_adam(const samba_optimizer *o) { return o->kind == SAMBA_ADAMW ||
 static void declare(samba_graph *g, const samba_optimizer *o, const char *name, bool several, hyper *h)
 {
     const char *prefix = several ? name : NULL;
-    *h = (hyper){.step = SAMBA_NONE, .next_step = SAMBA_NONE};
+    *h = (hyper){0};
     h->lr = argin(g, prefix, "lr", o->lr);
     h->weight_decay = argin(g, prefix, "weight_decay", o->weight_decay);
     if (is_adam(o)) {
         h->beta1 = argin(g, prefix, "beta1", o->beta1);
         h->beta2 = argin(g, prefix, "beta2", o->beta2);
         h->eps = argin(g, prefix, "eps", o->eps);
-    } else if (o->momentum != 0) {
+    } else {
         h->momentum = argin(g, prefix, "momentum", o->momentum);
         h->dampening = argin(g, prefix, "dampening", o->dampening);
     }
-    if (is_adam(o) || (o->momentum != 0 && o->dampening != 0)) {
-        h->step = state(g, name, "step", SAMBA_FLOAT64, (samba_dims){0});
+    h->step = state(g, name, "step", SAMBA_FLOAT64, (samba_dims){0});
+    if (is_adam(o)) {
         h->next_step = samba_emit_scalar(g, SAMBA_OP_add, h->step, 1);
-        assign(g, h->step, h->next_step);
+    } else {
+        samba_ref zero = samba_emit_constant(g, 0, SAMBA_FLOAT64);
+        h->active = samba_emit2(g, SAMBA_OP_ne, h->momentum, zero);
+        h->next_step = add(g, h->step, samba_emit_cast(g, h->active, SAMBA_FLOAT64));
+        samba_ref first = samba_emit2(g, SAMBA_OP_eq, h->step, zero);
+        h->share = samba_emit3(g, SAMBA_OP_where, first, samba_emit_constant(g, 1, SAMBA_FLOAT64), one_minus(g, h->dampening));
     }
+    assign(g, h->step, h->next_step);
 }
 
 static samba_dtype dtype_of(const samba_graph *g, samba_ref ref) { return (samba_dtype)samba_node_at(g, ref)->dtype; }
@@ -111,18 +121,11 @@ static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, c
     samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
     samba_ref p = held(g, leaf);
     d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
-    if (o->momentum != 0) {
-        samba_ref buffer = state(g, name, "momentum_buffer", stored, shape);
-        samba_ref momentum = samba_emit_cast(g, h->momentum, dtype), kept = d;
-        if (o->dampening != 0) {
-            samba_ref first = samba_emit2(g, SAMBA_OP_eq, h->step, samba_emit_constant(g, 0, SAMBA_FLOAT64));
-            samba_ref share = samba_emit3(g, SAMBA_OP_where, first, samba_emit_constant(g, 1, SAMBA_FLOAT64), one_minus(g, h->dampening));
-            kept = mul(g, d, samba_emit_cast(g, share, dtype));
-        }
-        samba_ref next = add(g, mul(g, held(g, buffer), momentum), kept);
-        hold(g, buffer, next);
-        d = o->nesterov ? add(g, d, mul(g, next, momentum)) : next;
-    }
+    samba_ref buffer = state(g, name, "momentum_buffer", stored, shape), before = held(g, buffer);
+    samba_ref momentum = samba_emit_cast(g, h->momentum, dtype), share = samba_emit_cast(g, h->share, dtype);
+    samba_ref next = add(g, mul(g, before, momentum), mul(g, d, share));
+    hold(g, buffer, samba_emit3(g, SAMBA_OP_where, h->active, next, before));
+    d = samba_emit3(g, SAMBA_OP_where, h->active, o->nesterov ? add(g, d, mul(g, next, momentum)) : next, d);
     return sub(g, p, mul(g, d, samba_emit_cast(g, h->lr, dtype)));
 }
 
@@ -196,10 +199,60 @@ static samba_status check_patterns(samba_context *context, int i, const samba_op
                                  o->parameter_count);
 }
 
+static bool is_taken(const samba_compile_options *options, int before, const char *parameter)
+{
+    bool taken = false;
+    for (int j = 0; j < before; j++)
+        taken = taken || owns(&options->optimizers[j], parameter);
+    return taken;
+}
+
 static const char *name_of(const samba_optimizer *o, int number, char made_up[32])
 {
     snprintf(made_up, 32, "optim%d", number);
     return o->name ? o->name : made_up;
+}
+
+static const char *nearer(const char *wanted, const char *before, const char *name)
+{
+    const char *const both[] = {before ? before : name, name}, *const found = samba_nearest(wanted, both, 2); /* the first of those that are as near */
+    return found ? found : before;
+}
+
+/* Does each entry of an optimizer's list name a parameter that it gets? `g` is the graph as the user made it, whatever reaches a loss. */
+static samba_status check_entry(const samba_graph *g, const samba_compile_options *options, int k, const char *entry)
+{
+    const char *mine = NULL, *others = NULL, *nearest = NULL, *first = NULL;
+    char made_up[32];
+    const char *optimizer = name_of(&options->optimizers[k], k, made_up);
+    for (int64_t i = 0; i < g->node_count && !mine; i++) {
+        const samba_node *node = samba_node_at(g, (samba_ref)i);
+        const char *name = node->op == SAMBA_OP_parameter ? samba_graph_name_at(g, node->attrs->parameter.name) : NULL;
+        if (!name)
+            continue;
+        first = first ? first : name;
+        if (!samba_match(entry, name))
+            nearest = nearer(entry, nearest, name);
+        else if (is_taken(options, k, name))
+            others = name;
+        else
+            mine = name;
+    }
+    if (mine)
+        return SAMBA_OK;
+    if (others)
+        return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': '%.128s' gets nothing, an earlier optimizer has '%.128s' already: leave it out of one of them", optimizer, entry, others);
+    if (nearest)
+        return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s' (did you mean '%.128s'?)", optimizer, entry, nearest);
+    return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s'; the model's begin with '%.128s'", optimizer, entry, first ? first : "");
+}
+
+static samba_status check_lists(const samba_graph *g, const samba_compile_options *options)
+{
+    for (int k = 0; k < options->optimizer_count; k++)
+        for (int j = 0; j < options->optimizers[k].parameter_count; j++)
+            SAMBA_TRY(check_entry(g, options, k, options->optimizers[k].parameters[j]));
+    return SAMBA_OK;
 }
 
 static samba_status check(samba_context *context, const samba_compile_options *options, double *max_norm)
@@ -285,6 +338,7 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
         return SAMBA_OK;
     double max_norm;
     SAMBA_TRY(check(compiler->context, options, &max_norm));
+    SAMBA_TRY(check_lists(options->graph ? options->graph : compiler->traced, options));
     samba_graph *g = compiler->graph; /* adds to it in place: nothing else holds it */
     int64_t count = g->node_count;
     samba_ref coefficient = max_norm > 0 ? clipping(g, options, max_norm, count) : SAMBA_NONE;
@@ -301,10 +355,7 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
             if (node->op != SAMBA_OP_parameter)
                 continue;
             const char *name = samba_graph_name_at(g, node->attrs->parameter.name);
-            bool taken = false;
-            for (int j = 0; j < k; j++)
-                taken = taken || owns(&options->optimizers[j], name);
-            if (taken || !owns(o, name))
+            if (is_taken(options, k, name) || !owns(o, name))
                 continue;
             matched = true;
             samba_ref d = samba_autodiff_gradient(g, (samba_ref)i);

@@ -233,6 +233,9 @@ static samba_status find_ranges(samba_compiler *c)
             continue;
         samba_ref index = node->inputs[1];
         bool part = false;
+        int64_t count;
+        if (samba_shape_numel(samba_node_at(g, index)->rank, samba_node_at(g, index)->shape, &count) && count == 0)
+            continue; /* spread over no place at all: what the input holds is never an index */
         while (samba_ops[samba_node_at(g, index)->op].class_ == SAMBA_VIEW || samba_node_at(g, index)->op == SAMBA_OP_cast) {
             part = part || samba_node_at(g, index)->op == SAMBA_OP_slice;
             index = samba_node_at(g, index)->inputs[0];

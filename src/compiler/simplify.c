@@ -168,7 +168,10 @@ static samba_ref pooled_mask(samba_graph *g, const samba_ref *inputs)
     if (closed->op != SAMBA_OP_le || spread->op != SAMBA_OP_max_pool2d_grad || !is_zero(g, inputs[1]) || !is_zero(g, closed->inputs[1]) ||
         closed->inputs[0] != spread->inputs[0])
         return SAMBA_NONE;
-    samba_attrs spreading = *spread->attrs, pooling = *spread->attrs;
+    samba_attrs spreading, pooling;
+    memset(&spreading, 0, sizeof spreading);
+    spreading.pool2d = spread->attrs->pool2d; /* a node has no more bytes of attributes than its kind */
+    pooling = spreading;
     pooling.pool2d.shape = (samba_dims){0};
     samba_ref x = spread->inputs[0], dy = spread->inputs[1];
     samba_ref y = samba_emit(g, SAMBA_OP_max_pool2d, 1, &x, &pooling);
@@ -257,7 +260,8 @@ static samba_status sweep(samba_compiler *compiler)
     samba_arena arena;
     samba_arena_init(&arena, compiler->context);
     size_t count = (size_t)in->node_count + 1;
-    samba_reads reads = {samba_arena_alloc(&arena, sizeof(int32_t) * count), samba_arena_alloc(&arena, sizeof(bool) * count)};
+    samba_reads reads = {.count = samba_arena_alloc(&arena, sizeof(int32_t) * count)};
+    reads.inner = samba_arena_alloc(&arena, sizeof(bool) * count);
     if (!reads.count || !reads.inner) {
         samba_arena_free(&arena);
         return SAMBA_ERROR_MEMORY;

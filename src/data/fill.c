@@ -2,12 +2,13 @@
  *
  * Filling tensors with random numbers, and shuffling. A tensor's element has its number by its place in C order, so a view is
  * filled as a contiguous tensor of its shape would be, and threads may share the work in any way. */
+#include "base/null.h"
+#include "base/team.h"
 #include "data/data.h"
 #include "tensor/fill.h"
 #include "tensor/philox.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #define CHUNK 256
@@ -62,11 +63,9 @@ static samba_status fill(samba_tensor *tensor, const request *r)
 {
     int64_t numel = samba_tensor_numel(tensor), index[SAMBA_MAX_RANK] = {0};
     SAMBA_TRY(check_data(tensor));
-    for (int i = 0; i < tensor->rank; i++)
-        if (tensor->strides[i] == 0 && tensor->shape[i] > 1)
-            return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
-                              "fill of tensor %s: dim %d is expanded, its elements share one place", samba_tensor_name(tensor),
-                              i);
+    if (!samba_shape_is_apart(tensor->rank, tensor->shape, tensor->strides))
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                          "fill of tensor %s: its elements share memory, or lie between each other: fill a tensor with memory for each element", samba_tensor_name(tensor));
     if (numel == 0)
         return SAMBA_OK;
     if (samba_tensor_is_contiguous(tensor)) {
@@ -117,12 +116,14 @@ static samba_status check_normal(const samba_tensor *tensor, double mean, double
 
 samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high)
 {
+    SAMBA_NEED(NULL, tensor);
     SAMBA_TRY(check_uniform(tensor, low, high));
     return fill(tensor, &(request){.kind = UNIFORM, .seed = seed, .a = low, .b = high});
 }
 
 samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation)
 {
+    SAMBA_NEED(NULL, tensor);
     SAMBA_TRY(check_normal(tensor, mean, deviation));
     return fill(tensor, &(request){.kind = NORMAL, .seed = seed, .a = mean, .b = deviation});
 }
@@ -166,25 +167,41 @@ static void fill_low(const request *r, samba_rounding rounding, uint16_t *to, in
     }
 }
 
+typedef struct fill_work {
+    samba_tensor *tensor;
+    const samba_fill_options *options;
+    request request;
+} fill_work;
+
+static void fill_part(void *argument, int thread, int team)
+{
+    const fill_work *work = argument;
+    samba_tensor *tensor = work->tensor;
+    const int64_t numel = samba_tensor_numel(tensor), size = (int64_t)samba_dtype_size(tensor->dtype);
+    int64_t begin, end;
+    samba_team_share((numel + BLOCK - 1) / BLOCK, thread, team, &begin, &end);
+    for (int64_t first = begin * BLOCK; first < numel && first < end * BLOCK; first += BLOCK) {
+        int64_t count = numel - first < BLOCK ? numel - first : BLOCK;
+        char *to = tensor->data + first * size;
+        if (tensor->dtype == SAMBA_BFLOAT16)
+            fill_low(&work->request, work->options->rounding, (uint16_t *)(void *)to, first, count);
+        else
+            fill_range(&work->request, tensor->dtype, to, first, count);
+    }
+}
+
 samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *given)
 {
+    SAMBA_NEED(NULL, tensor);
     samba_fill_options options = samba_fill_defaults();
     if (given)
         SAMBA_TRY(samba_options_take(tensor->context, "samba_fill", given, sizeof options, &options));
     SAMBA_TRY(check_fill(tensor, &options));
-    const request r = {.kind = (kind)options.distribution, .seed = options.seed, .a = options.a, .b = options.b, .least = options.low,
+    fill_work work = {.tensor = tensor, .options = &options};
+    work.request = (request){.kind = (kind)options.distribution, .seed = options.seed, .a = options.a, .b = options.b, .least = options.low,
                        .greatest = options.high};
-    const int64_t numel = samba_tensor_numel(tensor), size = (int64_t)samba_dtype_size(tensor->dtype);
-    const int threads = options.threads > 0 ? options.threads : omp_get_max_threads();
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && numel > BLOCK)
-    for (int64_t first = 0; first < numel; first += BLOCK) {
-        int64_t count = numel - first < BLOCK ? numel - first : BLOCK;
-        char *to = tensor->data + first * size;
-        if (tensor->dtype == SAMBA_BFLOAT16)
-            fill_low(&r, options.rounding, (uint16_t *)(void *)to, first, count);
-        else
-            fill_range(&r, tensor->dtype, to, first, count);
-    }
+    const int threads = options.threads > 0 ? options.threads : samba_team_offered();
+    samba_team(samba_tensor_numel(tensor) > BLOCK ? threads : 1, fill_part, &work);
     return SAMBA_OK;
 }
 
@@ -207,6 +224,7 @@ static void integer_range(samba_dtype dtype, int64_t *least, int64_t *greatest)
 
 samba_status samba_fill_integers(samba_tensor *tensor, uint64_t seed, int64_t low, int64_t high)
 {
+    SAMBA_NEED(NULL, tensor);
     int64_t least, greatest;
     integer_range(tensor->dtype, &least, &greatest);
     if (low >= high || low < least || high - 1 > greatest)
@@ -220,6 +238,8 @@ samba_status samba_fill_integers(samba_tensor *tensor, uint64_t seed, int64_t lo
 
 void samba_shuffle(uint64_t seed, int64_t n, int64_t *order)
 {
+    if (!order)
+        return;
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
     for (int64_t i = n - 1; i > 0; i--) {

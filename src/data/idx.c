@@ -3,6 +3,7 @@
  * IDX, the format of MNIST: two zero bytes, a type, a rank, that many sizes of 32 bits, then the elements; all numbers
  * big-endian. A file that begins with gzip's magic is inflated on the way. The header says how long the content must be, and it
  * must be just that long; a compressed file claiming more than deflate can pack is refused before memory is taken. */
+#include "base/null.h"
 #include "data/data.h"
 
 #include <string.h>
@@ -110,6 +111,8 @@ static samba_status read_content(source *from, samba_tensor **tensor)
 
 samba_status samba_idx_read(samba_context *context, const char *path, samba_tensor **tensor)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, tensor);
     samba_bytes *file;
     *tensor = NULL;
     SAMBA_TRY(samba_bytes_read(context, path, &file));

@@ -3,6 +3,7 @@
  * NumPy's .npy: magic, version, header length, a Python dict literal with descr, fortran_order and shape, then the elements. The
  * literal is read by a small scanner that knows just the forms NumPy writes: strings, True and False, tuples of integers; keys in
  * any order. The elements must fill the rest of the file. */
+#include "base/null.h"
 #include "data/data.h"
 
 #include <string.h>
@@ -183,6 +184,8 @@ samba_status samba_npy_parse(samba_bytes *bytes, const char *path, const char *n
 
 samba_status samba_npy_read(samba_context *context, const char *path, samba_tensor **tensor)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, tensor);
     samba_bytes *bytes;
     *tensor = NULL;
     SAMBA_TRY(samba_bytes_read(context, path, &bytes));
@@ -193,6 +196,8 @@ samba_status samba_npy_read(samba_context *context, const char *path, samba_tens
 
 samba_status samba_npy_write(samba_context *context, const char *path, const samba_tensor *tensor)
 {
+    SAMBA_NEED(context, path);
+    SAMBA_NEED(context, tensor);
     const char *descr = NULL;
     for (int i = 0; i < SAMBA_COUNT(descrs); i++)
         if (descrs[i].dtype == tensor->dtype)

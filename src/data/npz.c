@@ -2,6 +2,7 @@
  *
  * NumPy's .npz: a ZIP archive whose members are .npy files, each named for its array. Every member is unpacked into memory of its
  * own, where its tensor then lies. Two arrays of one name are refused: which one was meant cannot be known. */
+#include "base/null.h"
 #include "data/data.h"
 
 #include <string.h>
@@ -46,6 +47,8 @@ static samba_status read_members(samba_context *context, const char *path, const
 
 samba_status samba_npz_read(samba_context *context, const char *path, samba_tensor_list *list)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, list);
     samba_bytes *bytes;
     samba_zip_member *members;
     samba_arena arena;

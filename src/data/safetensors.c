@@ -5,6 +5,7 @@
  * Reading: places must begin at 0, follow each other without a gap or an overlap and end at the file's end, and each must be as
  * long as its shape says. The tensors lie in the file's bytes as read. Writing: widest dtype first, then by name, as the format's
  * own library does, so every tensor is aligned without gaps; the header is padded with blanks to a multiple of 8. */
+#include "base/null.h"
 #include "data/data.h"
 
 #include <jansson.h>
@@ -215,6 +216,8 @@ samba_status samba_safetensors_read_known(samba_context *context, const char *pa
 
 samba_status samba_safetensors_read(samba_context *context, const char *path, samba_tensor_list *list)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, list);
     return samba_safetensors_read_known(context, path, NULL, list);
 }
 
@@ -344,11 +347,11 @@ samba_status samba_safetensors_write_known(samba_context *context, const char *p
     if (!header)
         return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for the header of %s", path);
     samba_arena_init(&arena, context);
-    writer w = {.order = samba_arena_alloc(&arena, slots * sizeof *w.order),
-                .copies = samba_arena_alloc(&arena, slots * sizeof *w.copies),
-                .parts = samba_arena_alloc(&arena, slots * sizeof *w.parts),
-                .sizes = samba_arena_alloc(&arena, slots * sizeof *w.sizes),
-                .facts = facts};
+    writer w = {.facts = facts};
+    w.order = samba_arena_alloc(&arena, slots * sizeof *w.order);
+    w.copies = samba_arena_alloc(&arena, slots * sizeof *w.copies);
+    w.parts = samba_arena_alloc(&arena, slots * sizeof *w.parts);
+    w.sizes = samba_arena_alloc(&arena, slots * sizeof *w.sizes);
     samba_status status = SAMBA_ERROR_MEMORY;
     if (w.order && w.copies && w.parts && w.sizes) {
         if (count > 0)
@@ -365,6 +368,7 @@ samba_status samba_safetensors_write_known(samba_context *context, const char *p
 samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                      const char *const *metadata)
 {
+    SAMBA_NEED(NULL, context);
     if (!path)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_safetensors_write was given no path");
     if (count < 0 || (count > 0 && !tensors))

@@ -2,6 +2,7 @@
  *
  * Lists of tensors, and reading one by the file's ending. A list owns its array and one hold on each tensor; where a slot was not
  * filled it is NULL, so a half-read list is freed as any other. */
+#include "base/null.h"
 #include "data/data.h"
 
 #include <stdlib.h>
@@ -21,6 +22,8 @@ samba_status samba_tensor_list_new(samba_context *context, int count, samba_tens
 
 void samba_tensor_list_free(samba_context *context, samba_tensor_list *list)
 {
+    if (!list)
+        return;
     for (int i = 0; i < list->count; i++)
         samba_tensor_free(list->tensors[i]);
     samba_free(context, list->tensors, (size_t)list->count * sizeof *list->tensors);
@@ -80,6 +83,7 @@ static samba_status read_single(samba_context *context, samba_status (*read)(sam
 
 samba_status samba_tensors_read(samba_context *context, const char *path, const char *name, samba_tensor_list *list)
 {
+    SAMBA_NEED(NULL, context);
     static const char *const idx_endings[] = {".idx", ".idx.gz", "-ubyte", "-ubyte.gz"};
     if (!path || !list)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no %s", path ? "place for the list" : "path");

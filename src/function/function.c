@@ -10,6 +10,7 @@
  *
  * The function owns the session and the places. The graph is not needed after compiling; a function by the reference (reference.c) keeps a copy
  * that it evaluates where others run their sections. */
+#include "base/null.h"
 #include "compiler/compiler.h"
 #include "function/reference.h"
 #include <sambaflow/function.h>
@@ -138,6 +139,8 @@ static samba_status make(samba_function *f, const samba_graph *graph, const samb
 
 samba_status samba_function_new(samba_context *context, const samba_graph *graph, const samba_function_options *given, samba_function **function)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, function);
     samba_function_options options = samba_function_defaults();
     *function = NULL;
     if (given)
@@ -169,12 +172,13 @@ void samba_function_free(samba_function *function)
 }
 
 /* ---- telling ---- */
-int samba_function_input_count(const samba_function *function) { return function->input_count; }
+int samba_function_input_count(const samba_function *function) { return function ? function->input_count : 0; }
 
-int samba_function_output_count(const samba_function *function) { return function->output_count; }
+int samba_function_output_count(const samba_function *function) { return function ? function->output_count : 0; }
 
 samba_status samba_function_input(const samba_function *function, int index, samba_tensor_info *info)
 {
+    SAMBA_NEED(NULL, function);
     if (index < 0 || index >= function->input_count)
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no input %d: the function has %d", index, function->input_count);
     return samba_session_tensor_info(function->session, function->places[index], info);
@@ -182,6 +186,7 @@ samba_status samba_function_input(const samba_function *function, int index, sam
 
 samba_status samba_function_output(const samba_function *function, int index, samba_tensor_info *info)
 {
+    SAMBA_NEED(NULL, function);
     if (index < 0 || index >= function->output_count)
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no output %d: the function has %d", index, function->output_count);
     return samba_session_tensor_info(function->session, function->places[function->input_count + index], info);
@@ -189,6 +194,8 @@ samba_status samba_function_output(const samba_function *function, int index, sa
 
 samba_status samba_function_memory(const samba_function *function, samba_memory_info *memory)
 {
+    SAMBA_NEED(NULL, function);
+    SAMBA_NEED(function->session->context, memory);
     SAMBA_TRY(samba_session_memory(function->session, memory));
     if (function->session->in_place) {
         memory->total -= memory->inputs_outputs;
@@ -199,6 +206,7 @@ samba_status samba_function_memory(const samba_function *function, samba_memory_
 
 samba_status samba_function_set(samba_function *function, const samba_hyperparameter *hyperparameter)
 {
+    SAMBA_NEED(NULL, function);
     if (!hyperparameter)
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "samba_function_set was given no hyperparameter");
     SAMBA_TRY(samba_session_enter(function->session, "samba_function_set"));
@@ -370,6 +378,7 @@ static samba_status run(samba_function *function, samba_tensor *const *inputs, s
 
 samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs)
 {
+    SAMBA_NEED(NULL, function);
     SAMBA_TRY(samba_session_enter(function->session, "samba_function_run"));
     return samba_session_leave(function->session, run(function, inputs, outputs));
 }
@@ -394,6 +403,7 @@ static samba_status run_memory(samba_function *function, void *const *inputs, vo
 
 samba_status samba_function_run_memory(samba_function *function, void *const *inputs, void *const *outputs)
 {
+    SAMBA_NEED(NULL, function);
     SAMBA_TRY(samba_session_enter(function->session, "samba_function_run_memory"));
     return samba_session_leave(function->session, run_memory(function, inputs, outputs));
 }

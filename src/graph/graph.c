@@ -7,6 +7,7 @@
  * later phase; leaf operators are of phase ZEROGRAD; a leaf's name belongs to it alone. Inputs, attributes and names live in the
  * graph's arena; nodes, sinks and tables are blocks of their own, freed with the graph. A pointer to a node is valid until the
  * next node is added; its inputs and attributes stay. */
+#include "base/null.h"
 #include "graph/graph.h"
 #include <string.h>
 
@@ -163,6 +164,7 @@ static samba_status reserve_table(samba_graph *graph, bool names)
 
 samba_status samba_graph_new(samba_context *context, const char *name, samba_graph **result)
 {
+    SAMBA_NEED(NULL, context);
     if (!result)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a place for the graph is needed, NULL was given");
     *result = NULL;

@@ -5,6 +5,7 @@
  * wrote it, and any other bytes are refused with the line, what was expected and what was found.
  *
  * The parser owns one arena of scratch strings and the graph until it is done; the graph goes to the caller. */
+#include "base/null.h"
 #include "graph/graph.h"
 #include <math.h>
 #include <stdlib.h>
@@ -433,6 +434,8 @@ static samba_status parse_text(parser *p)
 
 samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, graph);
     *graph = NULL;
     if (!text)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a graph's text is needed, NULL was given");

@@ -4,6 +4,7 @@
  * parsed gives the same bytes, and the same graph gives the same bytes on any machine and under any locale.
  *
  * The text belongs to the caller, who frees it with samba_text_free. */
+#include "base/null.h"
 #include "graph/graph.h"
 #include <math.h>
 #include <stdlib.h>
@@ -133,6 +134,7 @@ void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t 
 
 samba_status samba_graph_print(const samba_graph *graph, char **result)
 {
+    SAMBA_NEED(graph ? graph->context : NULL, result);
     *result = NULL;
     SAMBA_TRY(samba_graph_status(graph));
     samba_text text;
@@ -157,4 +159,9 @@ samba_status samba_graph_print(const samba_graph *graph, char **result)
     return status;
 }
 
-void samba_text_free(samba_context *context, char *text) { samba_strfree(context, text); }
+void samba_text_free(samba_context *context, char *text)
+{
+    if (!context)
+        return;
+    samba_strfree(context, text);
+}

@@ -5,6 +5,7 @@
  * they are the graph's signature.
  *
  * The caller owns the new graph; the map is freed before returning. */
+#include "base/null.h"
 #include "graph/graph.h"
 #include <string.h>
 
@@ -129,6 +130,8 @@ samba_status samba_graph_prune(const samba_graph *in, samba_graph **result)
 
 samba_status samba_graph_copy(const samba_graph *graph, samba_graph **copy)
 {
+    SAMBA_NEED(NULL, graph);
+    SAMBA_NEED(graph ? graph->context : NULL, copy);
     *copy = NULL;
     return graph->status == SAMBA_OK ? samba_graph_rewrite(graph, NULL, NULL, copy) : graph->status;
 }

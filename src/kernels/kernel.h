@@ -15,6 +15,7 @@
 typedef enum samba_isa { SAMBA_ISA_GENERIC = 0, SAMBA_ISA_AVX2 = 1, SAMBA_ISA_AVX512 = 2, SAMBA_ISA_COUNT = 3 } samba_isa;
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
 samba_isa samba_isa_best(void); /* what this CPU and build have */
+bool samba_isa_has_libxsmm(samba_isa isa); /* libxsmm uses no better instructions: isa is the best, or LIBXSMM_TARGET says so to libxsmm */
 
 typedef struct samba_pool_plan samba_pool_plan; /* kernels/cpu/pool.h */
 typedef struct samba_pool_scratch samba_pool_scratch;
@@ -73,7 +74,7 @@ const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build 
 typedef struct samba_prepare { /* what preparing needs to know */
     samba_context *context;
     const samba_kernels *kernels;
-    bool use_libxsmm; /* false when an ISA is forced below what libxsmm would choose */
+    bool use_libxsmm; /* false when an ISA is forced below what libxsmm would choose: samba_isa_has_libxsmm */
     int threads;      /* of the team that will run it: 1 when the stage is too small to share */
     char *memory;     /* the device arena */
     const samba_buffer *buffers;

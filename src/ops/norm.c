@@ -235,7 +235,7 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
         samba_vjp_deliver(vjp, 0, dx);
     }
     if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1, samba_emit_reshape(graph, mul(graph, along, reciprocal), 1, &p.channels));
+        samba_vjp_deliver(vjp, 1, samba_emit_reshape(graph, n > 0 ? mul(graph, along, reciprocal) : along, 1, &p.channels)); /* of nothing: 0 */
     if (vjp->needed[2])
         samba_vjp_deliver(vjp, 2, samba_emit_reshape(graph, sum, 1, &p.channels));
     return SAMBA_OK;
@@ -374,7 +374,7 @@ samba_status samba_vjp_group_norm(samba_vjp *vjp)
         samba_vjp_deliver(vjp, 0, sub(graph, dx, mul(graph, centered, slope)));
     }
     if (vjp->needed[1]) {
-        samba_ref all = samba_emit_reduce(graph, SAMBA_OP_sum, mul(graph, along, reciprocal), 1, &images);
+        samba_ref all = samba_emit_reduce(graph, SAMBA_OP_sum, n > 0 ? mul(graph, along, reciprocal) : along, 1, &images); /* of nothing: 0 */
         samba_vjp_deliver(vjp, 1, samba_emit_reshape(graph, all, 1, &p.channels));
     }
     if (vjp->needed[2])

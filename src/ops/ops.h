@@ -27,6 +27,7 @@
  *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0 float64: 0: by the
  *                       running statistics; else by those of the batch. group_norm(x, weight, bias): attrs.groups of channels
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
+ *   custom_gradient(value, grad_output(value), x1, g1, x2, g2 ...): value, whose gradients the gs are: see custom.c
  *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN
  *   slice: start, stop, step for every dim, 0 <= start <= stop <= size. pad: before/after >= 0, interior zeros between elements */
 #ifndef SAMBA_OPS_H
@@ -100,6 +101,10 @@ extern const samba_op_facts samba_ops[SAMBA_OP_COUNT]; /* ops/table.c */
 
 /* Hash of every row's tokens: two libraries with different operator tables refuse each other's graphs. */
 uint64_t samba_ops_signature(void);
+
+/* ---- ops/custom.c ---- */
+/* ARGUMENT where something else than the gradients of a custom_gradient is computed from its grad_output. */
+samba_status samba_check_grad_outputs(const samba_graph *graph);
 
 /* ---- ops/line.c ---- */
 #define SAMBA_LINE_LONGEST ((int64_t)1 << 31) /* elements of a dim that is sorted */

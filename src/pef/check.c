@@ -282,6 +282,7 @@ samba_status samba_plan_check(samba_context *context, const samba_plan *plan)
     for (int32_t i = 0; i < plan->stage_count; i++) {
         samba_check check = {context, plan, i};
         SAMBA_TRY(samba_check_stage(&check, &plan->stages[i]));
+        SAMBA_TRY(samba_check_overlap(&check, &plan->stages[i]));
     }
     return SAMBA_OK;
 }

@@ -36,5 +36,7 @@ bool samba_check_reach(const samba_check *check, const samba_stage *stage, const
 
 samba_status samba_check_program(const samba_check *check, const samba_stage *stage); /* check_program.c */
 samba_status samba_check_stage(const samba_check *check, const samba_stage *stage);   /* check_stage.c */
+/* Of a stage that has passed the above: what it writes lies apart from what it reads. check_overlap.c */
+samba_status samba_check_overlap(const samba_check *check, const samba_stage *stage);
 
 #endif

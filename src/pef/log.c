@@ -23,6 +23,20 @@ static const char *amount(int64_t value, char buffer[AMOUNT_SIZE])
     return buffer;
 }
 
+/* What SGD keeps for a momentum that runs may give, whatever it was compiled with. */
+static int64_t momentum_bytes(const samba_plan *plan)
+{
+    static const char ending[] = ".momentum_buffer";
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        const samba_plan_tensor *tensor = &plan->tensors[i];
+        size_t length = strlen(tensor->name);
+        if (tensor->kind == SAMBA_KIND_BUFFER && length >= sizeof ending && strcmp(tensor->name + length - (sizeof ending - 1), ending) == 0)
+            bytes += plan->buffers[tensor->buffer].bytes;
+    }
+    return bytes;
+}
+
 static void add_memory(const samba_plan *plan, samba_text *text)
 {
     const struct {
@@ -37,6 +51,10 @@ static void add_memory(const samba_plan *plan, samba_text *text)
     for (int i = 0; i < SAMBA_COUNT(parts); i++)
         samba_text_add(text, "  %-16s %9sB  (%lld bytes)\n", parts[i].name, amount(parts[i].bytes, buffer),
                        (long long)parts[i].bytes);
+    int64_t momentum = momentum_bytes(plan);
+    if (momentum > 0)
+        samba_text_add(text, "of the state %sB (%lld bytes) are momentum, which runs may change: while it is 0 steps leave them alone\n",
+                       amount(momentum, buffer), (long long)momentum);
 }
 
 static void add_sections(const samba_plan *plan, samba_text *text)
@@ -46,8 +64,10 @@ static void add_sections(const samba_plan *plan, samba_text *text)
     samba_text_add(text, "\nsections\n  %4s  %-9s  %6s  %12s  %10s  %11s  %s\n", "id", "type", "stages", "FLOPs", "bytes", "fast memory", "modules");
     for (int32_t i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
-        samba_text_add(text, "  %4d  %-9s  %6d  %8sFLOP  %9sB  %10sB  %s\n", section->id, samba_section_type(section), section->stage_count,
-                       amount(section->flops, flops), amount(section->bytes, bytes), amount(section->fast_memory, fast), section->name);
+        samba_text_add(text, "  %4d  %-9s  %6d  %8sFLOP  %9sB  %10sB  ", section->id, samba_section_type(section), section->stage_count,
+                       amount(section->flops, flops), amount(section->bytes, bytes), amount(section->fast_memory, fast));
+        samba_text_show(text, section->name, false);
+        samba_text_add(text, "\n");
     }
 }
 
@@ -82,8 +102,10 @@ static void add_stage_rows(const samba_plan *plan, int32_t first, int32_t count,
     for (int32_t i = first; i < first + count; i++) {
         const samba_stage *stage = &plan->stages[i];
         format_domain(stage, domain, sizeof domain);
-        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  %s%s\n", i, samba_stage_kind_names[stage->kind], domain, amount(stage->flops, flops),
-                       amount(stage->bytes, bytes), stage->name, samba_plan_sources(plan, stage, sources));
+        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  ", i, samba_stage_kind_names[stage->kind], domain, amount(stage->flops, flops),
+                       amount(stage->bytes, bytes));
+        samba_text_show(text, stage->name, false);
+        samba_text_add(text, "%s\n", samba_plan_sources(plan, stage, sources));
     }
 }
 
@@ -103,24 +125,26 @@ static void add_stages(const samba_plan *plan, samba_text *text)
 static void add_tensors(const samba_plan *plan, samba_text *text)
 {
     static const char *const kinds[] = {"input", "parameter", "buffer", "gradient", "output"};
-    char shape[SAMBA_SHAPE_TEXT];
+    char shape[SAMBA_SHAPE_TEXT], name[SAMBA_SHOWN];
     samba_text_add(text, "\ntensors\n  %-9s  %-8s  %-20s  %s\n", "kind", "dtype", "shape", "name");
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
-        samba_text_add(text, "  %-9s  %-8s  %-20s  %s%s\n", kinds[tensor->kind], samba_dtype_name((samba_dtype)tensor->dtype),
-                       samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), tensor->name,
-                       tensor->is_loss ? " (loss)" : "");
+        samba_text_add(text, "  %-9s  %-8s  %-20s  ", kinds[tensor->kind], samba_dtype_name((samba_dtype)tensor->dtype),
+                       samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape));
+        samba_text_show(text, tensor->name, false);
+        samba_text_add(text, "%s\n", tensor->is_loss ? " (loss)" : "");
     }
     if (plan->argin_count == 0)
         return;
     samba_text_add(text, "\nhyperparameters\n");
     for (int32_t i = 0; i < plan->argin_count; i++)
-        samba_text_add(text, "  %-24s %.17g\n", plan->argins[i].name, plan->argins[i].value);
+        samba_text_add(text, "  %-24s %.17g\n", samba_shown(plan->argins[i].name, name), plan->argins[i].value);
 }
 
 static void add_schedule(const samba_plan *plan, const samba_plan_graph *graph, samba_text *text)
 {
-    samba_text_add(text, "\nschedule%s%s\n  %4s  %7s  %s\n", plan->graph_count > 1 ? " of " : "", plan->graph_count > 1 ? graph->name : "", "call",
+    char name[SAMBA_SHOWN];
+    samba_text_add(text, "\nschedule%s%s\n  %4s  %7s  %s\n", plan->graph_count > 1 ? " of " : "", plan->graph_count > 1 ? samba_shown(graph->name, name) : "", "call",
                    "section", "type");
     for (int32_t i = 0; i < graph->call_count; i++) {
         int32_t section = plan->calls[graph->first_call + i];
@@ -132,13 +156,20 @@ static void add_graph(const samba_plan *plan, int32_t index, samba_text *text)
 {
     const samba_plan_graph *graph = &plan->graphs[index];
     int64_t flops, bytes;
-    char flops_text[AMOUNT_SIZE], bytes_text[AMOUNT_SIZE];
+    char flops_text[AMOUNT_SIZE], bytes_text[AMOUNT_SIZE], name[SAMBA_SHOWN];
     samba_plan_work(plan, index, &flops, &bytes);
-    samba_text_add(text, "graph       %s%s\n", graph->name, graph->inference ? " (inference)" : "");
+    samba_text_add(text, "graph       %s%s\n", samba_shown(graph->name, name), graph->inference ? " (inference)" : "");
     samba_text_add(text, "hash        %016llx\n", (unsigned long long)graph->hash);
     samba_text_add(text, "one run     %sFLOP, %sB moved\n", amount(flops, flops_text), amount(bytes, bytes_text));
     samba_text_add(text, "precision   %s\n", samba_precision_names[graph->precision == 1]);
     samba_text_add(text, "mapping     %s\n", samba_mapping_names[graph->mapping == 1]);
+    samba_text starts;
+    samba_text_init(&starts, text->context);
+    samba_plan_add_starts(plan, index, &starts);
+    if (starts.status == SAMBA_OK && starts.length > 0)
+        samba_text_add(text, "backward    from %s\n", starts.data);
+    text->status = text->status == SAMBA_OK ? starts.status : text->status;
+    samba_text_clear(&starts);
     if (graph->grad_accumulation_steps > 1)
         samba_text_add(text, "step        %d runs accumulate gradients\n", graph->grad_accumulation_steps);
     if (plan->graph_count > 1)
@@ -147,10 +178,11 @@ static void add_graph(const samba_plan *plan, int32_t index, samba_text *text)
 
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text)
 {
+    char name[SAMBA_SHOWN];
     (void)context;
     samba_text_add(text, "format      PEF version %d\n", SAMBA_PEF_VERSION);
     if (plan->graph_count > 1)
-        samba_text_add(text, "pef         %s, %d graphs\n\n", plan->name, plan->graph_count);
+        samba_text_add(text, "pef         %s, %d graphs\n\n", samba_shown(plan->name, name), plan->graph_count);
     for (int32_t i = 0; i < plan->graph_count; i++)
         add_graph(plan, i, text);
     add_memory(plan, text);

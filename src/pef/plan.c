@@ -4,6 +4,7 @@
  * signature of the tile operators. */
 #include "pef/plan.h"
 #include "pef/format.h"
+#include <sambaflow/graph.h>
 
 #include <string.h>
 
@@ -86,6 +87,47 @@ bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor)
     return low < graph->tensor_count && graph->tensors[low] == tensor;
 }
 
+bool samba_plan_start(const samba_plan *plan, int32_t output, double *start)
+{
+    static const char ending[] = ".grad";
+    const char *name = plan->tensors[output].name;
+    const size_t length = strlen(name);
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        const samba_plan_tensor *tensor = &plan->tensors[i];
+        if (tensor->kind != SAMBA_KIND_GRADIENT || strncmp(tensor->name, name, length) != 0 || strcmp(tensor->name + length, ending) != 0)
+            continue;
+        *start = tensor->init == SAMBA_INIT_CONSTANT ? tensor->init_a : 0;
+        return true;
+    }
+    return false;
+}
+
+/* The outputs of a graph whose gradients start as 1, or as something else. */
+static int add_outputs(const samba_plan *plan, const samba_plan_graph *graph, bool ones, const char *before, samba_text *text)
+{
+    int count = 0;
+    double start;
+    char name[SAMBA_SHOWN];
+    for (int32_t i = 0; i < graph->tensor_count; i++) {
+        const samba_plan_tensor *tensor = &plan->tensors[graph->tensors[i]];
+        if (tensor->kind != SAMBA_KIND_OUTPUT || !samba_plan_start(plan, graph->tensors[i], &start) || (start == 1) != ones)
+            continue;
+        samba_text_add(text, "%s%s", count ? ", " : before, samba_shown(tensor->name, name));
+        count++;
+    }
+    return count;
+}
+
+void samba_plan_add_starts(const samba_plan *plan, int32_t graph, samba_text *text)
+{
+    const samba_plan_graph *its = &plan->graphs[graph];
+    const bool any = !its->inference && add_outputs(plan, its, true, "", text) > 0;
+    if (any)
+        samba_text_add(text, ", with ones");
+    if (!its->inference && add_outputs(plan, its, false, any ? "; " : "", text) > 0)
+        samba_text_add(text, ", from which another output is computed, with zeros");
+}
+
 void samba_plan_work(const samba_plan *plan, int32_t graph, int64_t *flops, int64_t *bytes)
 {
     const int32_t end = plan->graphs[graph].first_call + plan->graphs[graph].call_count;
@@ -118,10 +160,13 @@ const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage,
         if (!known && !more)
             shown[count++] = source;
     }
+    char word[145];
     size_t used = 0;
     buffer[0] = 0;
-    for (int k = 0; k < count; k++)
-        used += (size_t)snprintf(buffer + used, SAMBA_SOURCES_TEXT - used, "%s%.144s", k ? ", " : "  [", plan->words[shown[k]]);
+    for (int k = 0; k < count; k++) {
+        samba_show(plan->words[shown[k]], false, word, sizeof word);
+        used += (size_t)snprintf(buffer + used, SAMBA_SOURCES_TEXT - used, "%s%s", k ? ", " : "  [", word);
+    }
     if (count > 0)
         snprintf(buffer + used, SAMBA_SOURCES_TEXT - used, more ? ", ...]" : "]");
     return buffer;

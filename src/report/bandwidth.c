@@ -3,16 +3,20 @@
  * How fast memory is read: all threads pass over memory that no cache holds, and add it up by vectors. What a step does whose time is that of its
  * weights coming from memory is compared with this. Memory is as a device's is, in large pages, and each thread reads its part from two places at
  * once: of the ways that were tried (one to eight streams, with and without asking ahead, pages in turn) none was faster on a 2-core machine. */
+#include "base/null.h"
+#include "base/team.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
 
-#include <omp.h>
+#include <stdatomic.h>
+
 
 struct samba_reading {
     samba_context *context;
     samba_host_memory memory;
     int threads;
     int64_t part; /* bytes of a thread */
+    _Atomic uint64_t sum;
 };
 
 #if defined(__x86_64__)
@@ -35,6 +39,8 @@ static uint64_t sum_up(const uint64_t *words, int64_t count)
 
 samba_status samba_reading_new(samba_context *context, int threads, int64_t bytes, samba_reading **reading)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, reading);
     *reading = NULL;
     if (threads < 1 || threads > 4096 || bytes < 1 || bytes > INT64_MAX / 2)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_reading_new: %d threads and %lld bytes, expected 1 to 4096 threads and a byte or more",
@@ -51,14 +57,23 @@ samba_status samba_reading_new(samba_context *context, int threads, int64_t byte
     return SAMBA_OK;
 }
 
+static void read_part(void *argument, int thread, int team)
+{
+    samba_reading *reading = argument;
+    (void)team;
+    atomic_fetch_add_explicit(&reading->sum, sum_up((const uint64_t *)(const void *)(reading->memory.data + thread * reading->part), reading->part / 8),
+                              memory_order_relaxed);
+}
+
 double samba_reading_pass(samba_reading *reading)
 {
-    uint64_t sum = 0;
+    if (!reading)
+        return 0;
     const double start = samba_seconds();
-#pragma omp parallel num_threads(reading->threads) reduction(+ : sum)
-    sum += sum_up((const uint64_t *)(const void *)(reading->memory.data + omp_get_thread_num() * reading->part), reading->part / 8);
+    reading->sum = 0;
+    samba_team(reading->threads, read_part, reading);
     const double seconds = samba_seconds() - start;
-    return sum == 0 && seconds > 0 ? (double)(reading->part * reading->threads) / seconds : 0; /* the memory is all zeros: asking only keeps the sums */
+    return reading->sum == 0 && seconds > 0 ? (double)(reading->part * reading->threads) / seconds : 0; /* the memory is all zeros: asking only keeps the sums */
 }
 
 void samba_reading_free(samba_reading *reading)
@@ -71,6 +86,8 @@ void samba_reading_free(samba_reading *reading)
 
 samba_status samba_measure_bandwidth(samba_context *context, int threads, double *bytes_per_second)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, bytes_per_second);
     enum { PASSES = 10 };
     samba_reading *reading;
     *bytes_per_second = 0;

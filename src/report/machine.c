@@ -2,10 +2,12 @@
  *
  * The roofs of this machine, and what share of them work reaches. Bandwidth is that of reading (bandwidth.c), since a stage reads more than it writes; that of a
  * cache is the same of a quarter MiB, again and again. What counts is the best of several times: others may be at work. */
+#include "base/null.h"
+#include "base/team.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
 
-#include <omp.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define CACHE_BYTES (256 << 10)
@@ -27,27 +29,39 @@ static uint64_t sum_of(const uint64_t *words, int64_t count)
     return sum;
 }
 
+enum { WORDS = CACHE_BYTES / 8 };
+typedef struct cache_work {
+    const uint64_t *words;
+    _Atomic uint64_t sum, rate; /* of all threads; bytes a second */
+} cache_work;
+
 /* Each thread reads memory of its own again and again, and takes its own time: waking the others is no part of it. */
+static void read_cache(void *argument, int thread, int team)
+{
+    enum { ROUNDS = 512 };
+    cache_work *work = argument;
+    const uint64_t *own = work->words + (int64_t)thread * WORDS;
+    uint64_t sum = 0;
+    double start = samba_seconds();
+    (void)team;
+    for (int k = 0; k < ROUNDS; k++)
+        sum += sum_of(own + 8 * (sum & 1), WORDS - 8); /* 0: but the compiler may not know */
+    double seconds = samba_seconds() - start;
+    work->sum += sum;
+    work->rate += seconds > 0 ? (uint64_t)(8.0 * (WORDS - 8) * ROUNDS / seconds) : 0;
+}
+
 static double cache_rate(const uint64_t *words, int threads)
 {
-    enum { WORDS = CACHE_BYTES / 8, ROUNDS = 512, REPEATS = 12 };
-    double best = 0;
+    enum { REPEATS = 12 };
+    uint64_t best = 0;
     for (int i = 0; i < REPEATS; i++) {
-        uint64_t sum = 0;
-        double rate = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : sum, rate)
-        {
-            const uint64_t *own = words + (int64_t)omp_get_thread_num() * WORDS;
-            double start = samba_seconds();
-            for (int k = 0; k < ROUNDS; k++)
-                sum += sum_of(own + 8 * (sum & 1), WORDS - 8); /* 0: but the compiler may not know */
-            double seconds = samba_seconds() - start;
-            rate += seconds > 0 ? 8.0 * (WORDS - 8) * ROUNDS / seconds : 0;
-        }
-        if (sum == 0 && rate > best) /* the memory is all zeros */
-            best = rate;
+        cache_work work = {.words = words};
+        samba_team(threads, read_cache, &work);
+        if (work.sum == 0 && work.rate > best) /* the memory is all zeros */
+            best = work.rate;
     }
-    return best;
+    return (double)best;
 }
 
 /* "model name : AMD EPYC ..." of the first processor. */
@@ -67,6 +81,8 @@ static void find_name(char *name, size_t size)
 
 samba_status samba_machine_measure(samba_context *context, int threads, samba_machine *machine)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, machine);
     *machine = (samba_machine){.threads = threads};
     if (threads < 1 || threads > 4096)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_machine_measure: %d threads, expected 1 to 4096", threads);
@@ -114,6 +130,8 @@ static samba_roof roof_of(const need *sum, double seconds)
 
 samba_roof samba_machine_roof(const samba_machine *machine, bool bf16, double flops, double bytes, double seconds)
 {
+    if (!machine)
+        return (samba_roof){0};
     need sum = {0};
     add_need(&sum, machine, bf16, flops, bytes);
     return roof_of(&sum, seconds);
@@ -143,6 +161,9 @@ samba_roof samba_section_roof(const samba_plan *plan, const samba_plan_section *
 
 samba_status samba_session_stage_roof(const samba_session *session, const samba_machine *machine, int stage, samba_roof *roof)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, machine);
+    SAMBA_NEED(session->context, roof);
     samba_time time;
     SAMBA_TRY(samba_session_stage_time(session, stage, &time));
     *roof = samba_stage_roof(&session->plan.stages[stage], machine, samba_time_mean(&time));
@@ -151,6 +172,9 @@ samba_status samba_session_stage_roof(const samba_session *session, const samba_
 
 samba_status samba_session_section_roof(const samba_session *session, const samba_machine *machine, int section, samba_roof *roof)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, machine);
+    SAMBA_NEED(session->context, roof);
     samba_time time;
     SAMBA_TRY(samba_session_section_time(session, section, &time));
     const samba_plan_section *its = &session->plan.sections[section];

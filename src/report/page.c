@@ -2,6 +2,7 @@
  *
  * Writes the numbers and names of a report as one JSON object into page.html. Every character of a name that could end the script element, or
  * that is no UTF-8, is escaped or replaced here, and the page's script sets names as text. */
+#include "base/null.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -9,25 +10,13 @@
 
 #define PLACE "{\"place\": \"of the numbers\"}" /* what page.html has where the object goes */
 
-/* Bytes of the UTF-8 character at the beginning of the text; 0: none is there. */
-static int utf8_length(const unsigned char *text)
-{
-    int length = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
-    for (int i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90))
-        return 0;
-    return length;
-}
-
 void samba_report_string(samba_text *out, const char *text)
 {
     samba_text_add(out, "\"");
     const unsigned char *at = (const unsigned char *)(text ? text : "");
     while (*at) {
         size_t plain = 0;
-        for (int length; at[plain] >= 0x20 && !strchr("<>&\"\\'\x7f", at[plain]) && (length = utf8_length(at + plain)) > 0;)
+        for (int length; at[plain] >= 0x20 && !strchr("<>&\"\\'\x7f", at[plain]) && (length = samba_utf8_length((const char *)at + plain)) > 0;)
             plain += (size_t)length;
         if (plain > 0)
             samba_text_add(out, "%.*s", (int)plain, (const char *)at);
@@ -249,6 +238,8 @@ static samba_status session_page(samba_session *session, const samba_machine *ma
 
 samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, page);
     *page = NULL;
     SAMBA_TRY(samba_session_enter(session, "samba_session_page"));
     return samba_session_leave(session, session_page(session, machine, pef, page));

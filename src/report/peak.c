@@ -2,10 +2,11 @@
  *
  * What this machine can do at most: fp32 multiply-adds between registers, on as many threads as the work it is compared with, with the widest
  * vectors the CPU has. Measured each time, because a clock or a neighbour changes it from minute to minute. */
+#include "base/team.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
 
-#include <omp.h>
+#include <stdatomic.h>
 
 #define PEAK_NAME loop_generic
 #define PEAK_BYTES 16
@@ -18,7 +19,11 @@
 #include "report/peak_loop.h"
 #define PEAK_NAME loop_avx512
 #define PEAK_BYTES 64
+#if defined(__clang__) /* it has not this word, and takes vectors as wide as they are written */
+#define PEAK_TARGET __attribute__((target("avx512f")))
+#else
 #define PEAK_TARGET __attribute__((target("avx512f,prefer-vector-width=512")))
+#endif
 #include "report/peak_loop.h"
 #endif
 
@@ -59,26 +64,38 @@ static peak_loop *widest(int *bytes)
 
 /* Each thread takes its own time, of many short pieces of some milliseconds at most: where others are at work too, some pieces run undisturbed, and
  * the best of each thread is what it can do. All threads are at it, as the clock depends on how many are. */
-static double measure(peak_loop *loop, int lanes, int threads)
+typedef struct peak_work {
+    peak_loop *loop;
+    int lanes;
+    float from;
+    _Atomic uint64_t rate; /* of all threads */
+} peak_work;
+
+static void measure_part(void *argument, int thread, int team)
 {
     enum { SUMS = 12, LEAST_PIECES = 8, ROUNDS = 1 << 18 };
     const double enough = 0.16; /* seconds */
-    volatile float unknown = 2;
-    float sum = 0, from = unknown;
-    double rate = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : sum, rate)
-    {
-        double begin = samba_seconds(), best = 0;
-        for (int i = 0; i < LEAST_PIECES || samba_seconds() - begin < enough; i++) {
-            double start = samba_seconds();
-            sum += loop(ROUNDS, from);
-            double seconds = samba_seconds() - start;
-            if (seconds > 0 && (best == 0 || seconds < best))
-                best = seconds;
-        }
-        rate += best > 0 ? 2.0 * SUMS * lanes * ROUNDS / best : 0;
+    peak_work *work = argument;
+    float sum = 0;
+    double begin = samba_seconds(), best = 0;
+    (void)thread, (void)team;
+    for (int i = 0; i < LEAST_PIECES || samba_seconds() - begin < enough; i++) {
+        double start = samba_seconds();
+        sum += work->loop(ROUNDS, work->from);
+        double seconds = samba_seconds() - start;
+        if (seconds > 0 && (best == 0 || seconds < best))
+            best = seconds;
     }
-    return sum < -1 ? 0 : rate; /* the sum is positive: this only keeps the loop from being dropped */
+    if (best > 0 && sum > -1) /* the sum is positive: this only keeps the loop from being dropped */
+        work->rate += (uint64_t)(2.0 * SUMS * work->lanes * ROUNDS / best);
+}
+
+static double measure(peak_loop *loop, int lanes, int threads)
+{
+    volatile float unknown = 2;
+    peak_work work = {.loop = loop, .lanes = lanes, .from = unknown};
+    samba_team(threads, measure_part, &work);
+    return (double)work.rate;
 }
 
 double samba_measure_fma_peak(int threads)

@@ -2,6 +2,7 @@
  *
  * What a profile measured, as text: tables of sections and stages for people, Trace Event JSON for Perfetto and chrome://tracing. A stage's operators run
  * fused, in one pass over their data, so they have one time together: what each of them would take alone is not measured, and not made up. */
+#include "base/null.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -18,12 +19,14 @@ static void label_section(samba_text *label, const samba_plan_section *s)
 {
     const char *type = samba_section_type(s);
     bool named = s->name && s->name[0] && strcmp(s->name, type) != 0;
-    samba_text_add(label, "%d %s%s%s", s->id, type, named ? ": " : "", named ? s->name : "");
+    samba_text_add(label, "%d %s%s", s->id, type, named ? ": " : "");
+    samba_text_show(label, named ? s->name : "", false);
 }
 
 static void label_stage(samba_text *label, int32_t section, int32_t number, const samba_stage *s)
 {
-    samba_text_add(label, "%d.%d %s: %s", section, number, samba_stage_kind_names[s->kind], s->name);
+    samba_text_add(label, "%d.%d %s: ", section, number, samba_stage_kind_names[s->kind]);
+    samba_text_show(label, s->name, false);
 }
 
 /* ---- tables ---- */
@@ -43,7 +46,10 @@ static void fill_cell(char cell[CELL], int column, const line *l, double total)
     case 5: snprintf(cell, CELL, "%.1f %%", total > 0 ? 100 * t->seconds / total : 0); break;
     case 6: snprintf(cell, CELL, "%.1f", 1e-9 * l->flops / mean); break;
     case 7: snprintf(cell, CELL, "%.1f", 1e-9 * l->bytes / mean); break;
-    default: snprintf(cell, CELL, l->roof.bound[0] ? "%.0f %% %s" : "", 100 * l->roof.share, l->roof.bound);
+    default:
+        cell[0] = 0;
+        if (l->roof.bound[0])
+            snprintf(cell, CELL, "%.0f %% %s", 100 * l->roof.share, l->roof.bound);
     }
 }
 
@@ -128,6 +134,8 @@ static samba_status check_measured(const samba_session *session, const char *fun
 
 samba_status samba_session_tables(const samba_session *session, const samba_machine *machine, char **tables)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, tables);
     *tables = NULL;
     SAMBA_TRY(check_measured(session, "samba_session_tables"));
     samba_text text;
@@ -166,6 +174,8 @@ static void add_event(samba_text *out, const samba_plan *plan, const samba_profi
 
 samba_status samba_session_trace(const samba_session *session, const char *pef, char **trace)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, trace);
     const samba_plan *plan = &session->plan;
     int64_t count, left_out;
     *trace = NULL;
@@ -196,6 +206,7 @@ static bool ends_in(const char *path, const char *ending)
 
 samba_status samba_session_report_write(samba_session *session, const samba_machine *machine, const char *pef, const char *path)
 {
+    SAMBA_NEED(NULL, session);
     if (!path || !path[0])
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_report_write: the path is missing");
     char *text;

@@ -6,6 +6,7 @@
  * kept.
  *
  * Loading checks the whole file against the PEF before it changes anything. */
+#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include "data/data.h"
@@ -101,6 +102,7 @@ static samba_status save(samba_session *session, const char *path, bool with_sta
 
 samba_status samba_session_save(samba_session *session, const char *path, bool with_state)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_save"));
     return samba_session_leave(session, save(session, path, with_state));
 }
@@ -201,6 +203,7 @@ static samba_status load(samba_session *session, const char *path)
 
 samba_status samba_session_load(samba_session *session, const char *path)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_load"));
     return samba_session_leave(session, load(session, path));
 }

@@ -3,6 +3,7 @@
  * Opening and loading. Opening reads every file once and compares size and checksum, so what is opened is whole. Loading reads them again, one at a
  * time, first to compare each tensor with the PEF, then to move them: what does not fit changes nothing, and no more memory is taken than
  * the largest file. */
+#include "base/null.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
 
@@ -78,6 +79,8 @@ static samba_status open_all(samba_checkpoint *c, const char *path)
 
 samba_status samba_checkpoint_open(samba_context *context, const char *path, samba_checkpoint **checkpoint)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, checkpoint);
     *checkpoint = NULL;
     if (!path || !path[0])
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_open was given no path");
@@ -116,6 +119,8 @@ static samba_status try_steps(samba_context *context, const char *folder, int64_
 
 samba_status samba_checkpoint_newest(samba_context *context, const char *folder, samba_checkpoint **checkpoint)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, checkpoint);
     samba_arena arena;
     samba_text skipped;
     int64_t *steps, count;
@@ -145,12 +150,12 @@ void samba_checkpoint_free(samba_checkpoint *checkpoint)
     samba_free(checkpoint->context, checkpoint, sizeof *checkpoint);
 }
 
-const char *samba_checkpoint_path(const samba_checkpoint *checkpoint) { return checkpoint->path; }
-int64_t samba_checkpoint_step(const samba_checkpoint *checkpoint) { return checkpoint->manifest.step; }
-const char *samba_checkpoint_text(const samba_checkpoint *checkpoint) { return checkpoint->manifest.text; }
+const char *samba_checkpoint_path(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->path : ""; }
+int64_t samba_checkpoint_step(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.step : 0; }
+const char *samba_checkpoint_text(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.text : NULL; }
 const samba_tensor_list *samba_checkpoint_tensors(const samba_checkpoint *checkpoint) { return &checkpoint->tensors; }
-uint64_t samba_checkpoint_seed(const samba_checkpoint *checkpoint) { return checkpoint->manifest.seed; }
-const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint) { return checkpoint->skipped.length ? checkpoint->skipped.data : ""; }
+uint64_t samba_checkpoint_seed(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.seed : 0; }
+const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->skipped.length ? checkpoint->skipped.data : "" : ""; }
 
 /* ---- comparing with the PEF ---- */
 typedef struct loader {
@@ -299,6 +304,7 @@ static samba_status load(samba_session *session, const samba_checkpoint *checkpo
 
 samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoint *checkpoint)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_checkpoint_load"));
     return samba_session_leave(session, load(session, checkpoint));
 }

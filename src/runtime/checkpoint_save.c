@@ -4,6 +4,7 @@
  * memory for one of them. The manifest comes last; then the folder gets its name, and only then older checkpoints go.
  *
  * Parameter gradients belong to a checkpoint only while they wait for an optimizer step; those of outputs, which the caller sets, always. */
+#include "base/null.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
 
@@ -264,6 +265,7 @@ static samba_status check_options(samba_context *context, const samba_checkpoint
 
 samba_status samba_checkpoint_prepare(samba_context *context, const char *folder)
 {
+    SAMBA_NEED(NULL, context);
     samba_checkpoint_folder opened;
     if (!folder || !folder[0])
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_prepare was given no folder");
@@ -299,6 +301,7 @@ static samba_status save(samba_session *session, const samba_checkpoint_options 
 
 samba_status samba_checkpoint_save(samba_session *session, const samba_checkpoint_options *options)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_checkpoint_save"));
     return samba_session_leave(session, save(session, options));
 }

@@ -12,6 +12,7 @@
  * stages that keep packs, run before the first run and again before the run after the host has written constant memory.
  *
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
+#include "base/team.h"
 #include "kernels/cpu/pairs.h"
 #include "kernels/kernel.h"
 #include "runtime/barrier.h"
@@ -19,7 +20,6 @@
 #include "runtime/reuse.h"
 #include "runtime/spread.h"
 
-#include <omp.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -215,16 +215,51 @@ static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const
     return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? held_bytes(cpu, stage, alone) / CROSSING_BYTES : 0);
 }
 
+/* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose numbers ask for more
+ * is refused before it gets it: a window of 3e8 columns over a plane of 16 would have a table of gigabytes. */
+#define TABLE_BYTES ((int64_t)64 << 20)  /* of all stages */
+#define TABLE_BYTES_A_STAGE (16 << 10)
+#define TABLE_BYTES_OF_MEMORY ((int64_t)1 << 30) /* at most, an eighth of the plan's memory */
+#define SCRATCH_BYTES ((int64_t)64 << 20)
+#define SCRATCH_OF_MEMORY 32 /* sorting bytes takes items of 16 bytes, twice */
+
+static int64_t most_table_bytes(const samba_plan *plan)
+{
+    int64_t of_memory = plan->memory_bytes / 8;
+    return TABLE_BYTES + (int64_t)plan->stage_count * TABLE_BYTES_A_STAGE + (of_memory < TABLE_BYTES_OF_MEMORY ? of_memory : TABLE_BYTES_OF_MEMORY);
+}
+
+static samba_status too_greedy(const cpu_device *cpu, int32_t stage, const char *what, int64_t most)
+{
+    return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\": with it, %s would take more than %lld MiB, which no plan of %lld KiB needs", stage,
+                      cpu->plan->stages[stage].name, what, (long long)(most >> 20), (long long)(cpu->plan->memory_bytes >> 10));
+}
+
+static samba_status prepare_one(const cpu_device *cpu, const samba_prepare *prepare, samba_prepared *stage)
+{
+    int32_t i = prepare->stage_index;
+    int64_t most = SCRATCH_BYTES + SCRATCH_OF_MEMORY * cpu->plan->memory_bytes;
+    samba_status status = samba_prepare_stage(prepare, &cpu->plan->stages[i], stage);
+    if (status == SAMBA_ERROR_MEMORY && prepare->arena->refused)
+        return too_greedy(cpu, i, "the tables of the stages", most_table_bytes(cpu->plan));
+    if (status == SAMBA_OK && (stage->thread_scratch > most || stage->shared_scratch > most))
+        return too_greedy(cpu, i, "a thread's scratch", most);
+    if (status == SAMBA_OK && stage->kept_bytes > most)
+        return too_greedy(cpu, i, "packed constants", most);
+    return status;
+}
+
 static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
 {
     const samba_plan *plan = cpu->plan;
     samba_prepare prepare = {.context = cpu->context,
                              .kernels = cpu->kernels,
-                             .use_libxsmm = cpu->isa == samba_isa_best(), /* it would use better instructions than forced */
+                             .use_libxsmm = samba_isa_has_libxsmm(cpu->isa),
                              .memory = cpu->memory.data,
                              .buffers = plan->buffers,
                              .arena = &cpu->prepared,
                              .fault = &cpu->fault};
+    samba_arena_bound(&cpu->prepared, (size_t)most_table_bytes(plan));
     bool *alone = samba_arena_alloc(&cpu->prepared, (size_t)plan->buffer_count);
     if (!alone)
         return SAMBA_ERROR_MEMORY;
@@ -239,7 +274,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         prepare.stage_index = i;
         prepare.far = cpu->far[i];
         prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */
-        SAMBA_TRY(samba_prepare_stage(&prepare, &plan->stages[i], &cpu->stages[i]));
+        SAMBA_TRY(prepare_one(cpu, &prepare, &cpu->stages[i]));
         cpu->shared[i] = shared;
         cpu->any_shared |= shared;
         cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER;
@@ -276,12 +311,18 @@ static samba_status give_kept_memory(cpu_device *cpu)
     return SAMBA_OK;
 }
 
+static void touch_scratch(void *device, int thread, int team)
+{
+    const cpu_device *cpu = device;
+    const size_t part = cpu->scratch.size / (size_t)cpu->threads;
+    (void)team;
+    memset(cpu->scratch.data + (size_t)thread * part, 0, part);
+}
+
 /* The threads come to life here, so that the first run needs no memory for them; each touches its share of the scratch. */
 static void wake_team(const cpu_device *cpu)
 {
-    const size_t part = cpu->scratch.size / (size_t)cpu->threads;
-#pragma omp parallel num_threads(cpu->threads)
-    memset(cpu->scratch.data + (size_t)omp_get_thread_num() * part, 0, part);
+    samba_team(cpu->threads, touch_scratch, (void *)cpu);
 }
 
 static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
@@ -291,7 +332,7 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     bool pairs = false;
     for (int32_t g = 0; g < plan->graph_count; g++)
         pairs = pairs || plan->graphs[g].precision == 1;
-    if (pairs && (cpu->isa != samba_isa_best() || !samba_pairs_are_fast()))
+    if (pairs && !samba_pairs_are_fast(cpu->isa))
         cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
                             "unit: results are right, but no faster than in float32";
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
@@ -460,11 +501,16 @@ static bool any_shared(const cpu_device *cpu, const int32_t *sections, int32_t c
     return false;
 }
 
+static void refresh_part(void *device, int thread, int team)
+{
+    cpu_device *cpu = device;
+    run_stages(cpu, 0, cpu->plan->stage_count, true, NOTHING, thread, team);
+}
+
 /* Constants computed and packed anew. */
 static void refresh(cpu_device *cpu)
 {
-#pragma omp parallel num_threads(cpu->any_shared ? cpu->threads : 1)
-    run_stages(cpu, 0, cpu->plan->stage_count, true, NOTHING, omp_get_thread_num(), omp_get_num_threads());
+    samba_team(cpu->any_shared ? cpu->threads : 1, refresh_part, cpu);
     cpu->stale = cpu->fault != 0; /* a fault is to be reported by every run */
 }
 
@@ -484,24 +530,34 @@ static void run_all(cpu_device *cpu, const samba_device_run *run, int thread, in
         run_sections(cpu, run->sections, run->section_count, thread, team);
 }
 
+typedef struct common_run {
+    cpu_device *cpu;
+    const samba_device_run *run;
+    bool shared_in, shared_out;
+} common_run;
+
+static void run_part(void *argument, int thread, int team)
+{
+    const common_run *common = argument;
+    cpu_device *cpu = common->cpu;
+    if (thread > 0)
+        samba_spread_enter(cpu->team, thread);
+    if (common->shared_in) {
+        copy_in(cpu, common->run, thread, team);
+        samba_barrier_wait(&cpu->barrier, team);
+    }
+    run_all(cpu, common->run, thread, team);
+    if (common->shared_out) {
+        samba_barrier_wait(&cpu->barrier, team);
+        copy_out(cpu, common->run, thread, team);
+    }
+}
+
 static void run_together(cpu_device *cpu, const samba_device_run *run, bool shared_in, bool shared_out)
 {
+    common_run common = {cpu, run, shared_in, shared_out};
     samba_spread_enter(cpu->team, 0);
-#pragma omp parallel num_threads(cpu->threads)
-    {
-        int thread = omp_get_thread_num(), team = omp_get_num_threads();
-        if (thread > 0)
-            samba_spread_enter(cpu->team, thread);
-        if (shared_in) {
-            copy_in(cpu, run, thread, team);
-            samba_barrier_wait(&cpu->barrier, team);
-        }
-        run_all(cpu, run, thread, team);
-        if (shared_out) {
-            samba_barrier_wait(&cpu->barrier, team);
-            copy_out(cpu, run, thread, team);
-        }
-    }
+    samba_team(cpu->threads, run_part, &common);
 }
 
 static samba_status cpu_run(samba_device *device, const samba_device_run *run)

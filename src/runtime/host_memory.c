@@ -3,9 +3,9 @@
  * Device memory that is host memory. The threads that will work on it touch it first, so that on machines with several memories
  * each page lies near a thread; large pages are asked for where the system gives them on request, since stages walk through all
  * of it. */
+#include "base/team.h"
 #include "runtime/device.h"
 
-#include <omp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -37,6 +37,16 @@ static void ask_for_large_pages(char *data, size_t size)
 #endif
 }
 
+/* Each thread's part of whole large pages, which become its own. */
+static void clear_part(void *argument, int thread, int team)
+{
+    const samba_host_memory *memory = argument;
+    const size_t size = memory->size, part = (size / (size_t)team + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    size_t begin = (size_t)thread * part, end = thread + 1 < team && begin + part < size ? begin + part : size;
+    if (begin < size)
+        memset(memory->data + begin, 0, end - begin);
+}
+
 samba_status samba_host_memory_new(samba_context *context, int64_t bytes, int threads, samba_host_memory *memory)
 {
     *memory = (samba_host_memory){.context = context, .size = bytes > 0 ? (size_t)bytes : 1};
@@ -49,14 +59,8 @@ samba_status samba_host_memory_new(samba_context *context, int64_t bytes, int th
             "batch or model",
             (long long)bytes);
     ask_for_large_pages(data, memory->size);
-    const size_t size = memory->size, part = (size / (size_t)threads + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (size > LARGE_PAGE)
-    for (int t = 0; t < threads; t++) {
-        size_t begin = (size_t)t * part, end = begin + part;
-        if (begin < size)
-            memset(data + begin, 0, (end < size ? end : size) - begin);
-    }
     memory->data = data;
+    samba_team(memory->size > LARGE_PAGE ? threads : 1, clear_part, memory);
     return SAMBA_OK;
 }
 

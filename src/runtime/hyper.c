@@ -5,13 +5,18 @@
  *
  * A name sets the argin of that name and all whose name ends in ".<name>": "lr" sets the learning rate of every optimizer, "p"
  * the rate of every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's
- * seed, the argin's number and the count of forward runs, and have at most 53 bits so that a double can tell them. */
+ * seed, the argin's number and the count of forward runs, and have at most 53 bits so that a double can tell them.
+ *
+ * "p" is taken where there is no dropout, too: programs give it for all their models. It has no effect then, which a warning says once. */
+#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { ROLE_DROPOUT_RATE = 1, ROLE_DROPOUT_SEED = 2, ROLE_TRAINING = 3 };
+
+static const char dropout_rate[] = "p"; /* of every dropout */
 
 /* The part behind the last dot, or all of it. */
 static const char *last_part(const char *name)
@@ -52,8 +57,27 @@ samba_status samba_hyper_start(samba_session *session)
     return SAMBA_OK;
 }
 
+/* What an optimizer has that is no number: it decides which operators a PEF has. */
+static samba_status fail_compiled_in(const samba_session *session, const char *name)
+{
+    static const struct {
+        const char *word, *instead;
+    } words[] = {
+        {"nesterov", "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"},
+        {"amsgrad", "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"},
+        {"maximize", "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"},
+        {"max_grad_norm", "the PEF does not clip gradients: compile with an optimizer that has a max_grad_norm, which runs may then change"},
+        {"betas", "give beta1 and beta2"},
+    };
+    for (int i = 0; i < SAMBA_COUNT(words); i++)
+        if (strcmp(last_part(name), words[i].word) == 0)
+            return samba_fail(session->context, SAMBA_ERROR_NAME, "hyperparameter \"%.128s\" cannot be set by a run: %s", name, words[i].instead);
+    return SAMBA_OK;
+}
+
 static samba_status fail_unknown(const samba_session *session, const char *name)
 {
+    SAMBA_TRY(fail_compiled_in(session, name));
     if (session->plan.argin_count == 0)
         return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this %s has none", name, session->source);
     samba_words words = {.used = 0};
@@ -78,9 +102,9 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
         if (!matches(argin->name, given->name))
             continue;
         found = true;
-        if (isnan(given->value))
-            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = nan: it must be a number",
-                              given->name);
+        if (!isfinite(given->value) && !(given->value > 0 && strcmp(last_part(argin->name), "max_grad_norm") == 0)) /* infinity: no clipping */
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = %g: it must be a finite number", given->name,
+                              given->value);
         if (argin->dtype == SAMBA_INT64 && (given->value != trunc(given->value) || fabs(given->value) > 0x1p53))
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                               "hyperparameter \"%.128s\" = %.17g: \"%.128s\" takes an integer of at most 53 bits", given->name,
@@ -94,17 +118,26 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
                               "hyperparameter \"%.128s\" = %.17g: \"%.128s\" is 1 in runs that train with the statistics of their batch, or 0",
                               given->name, given->value, argin->name);
     }
-    return found ? SAMBA_OK : fail_unknown(session, given->name);
+    if (found)
+        return SAMBA_OK;
+    if (strcmp(given->name, dropout_rate) != 0)
+        return fail_unknown(session, given->name);
+    return given->value >= 0 && given->value <= 1
+               ? SAMBA_OK
+               : samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%s\" = %.17g: a dropout rate must be in [0, 1]", dropout_rate, given->value);
 }
 
 samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given)
 {
+    bool found = false;
     for (int32_t i = 0; i < session->plan.argin_count; i++) {
         if (!matches(session->plan.argins[i].name, given->name))
             continue;
-        session->argins[i].given = true;
+        found = session->argins[i].given = true;
         SAMBA_TRY(set_value(session, i, given->value));
     }
+    if (!found && session->unused_rate == SAMBA_WARNING_QUIET)
+        session->unused_rate = SAMBA_WARNING_PENDING;
     return SAMBA_OK;
 }
 
@@ -127,6 +160,7 @@ static samba_status set_all(samba_session *session, int count, const samba_hyper
 
 samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_set_hyperparameters"));
     return samba_session_leave(session, set_all(session, count, values));
 }
@@ -144,6 +178,7 @@ samba_status samba_hyper_draw_seeds(samba_session *session)
 
 samba_status samba_session_reset_random(samba_session *session, uint64_t seed)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_reset_random"));
     session->seed = seed;
     session->forward_runs = 0;
@@ -161,10 +196,11 @@ samba_status samba_hyper_train(samba_session *session, bool on)
     return SAMBA_OK;
 }
 
-int samba_session_hyperparameter_count(const samba_session *session) { return session->plan.argin_count; }
+int samba_session_hyperparameter_count(const samba_session *session) { return session ? session->plan.argin_count : 0; }
 
 samba_status samba_session_hyperparameter(const samba_session *session, int index, samba_hyperparameter *info)
 {
+    SAMBA_NEED(NULL, session);
     if (index < 0 || index >= session->plan.argin_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no hyperparameter %d: the PEF has %d", index,
                           session->plan.argin_count);

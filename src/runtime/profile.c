@@ -2,6 +2,7 @@
  *
  * The times of sections and stages. A device that is given a samba_profiler notes in it what each took, on one thread; all room was
  * made when profiling was turned on, so a run that is profiled allocates nothing either. */
+#include "base/null.h"
 #include "runtime/runtime.h"
 
 void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stage, double begin, double end)
@@ -62,6 +63,7 @@ static samba_status turn(samba_session *session, samba_profile what, int64_t mos
 
 samba_status samba_session_profile(samba_session *session, samba_profile what, int64_t most_events)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_profile"));
     return samba_session_leave(session, turn(session, what, most_events));
 }
@@ -79,18 +81,21 @@ static samba_status find_time(const samba_session *session, const char *what, in
 
 samba_status samba_session_section_time(const samba_session *session, int section, samba_time *time)
 {
+    SAMBA_NEED(NULL, session);
     return find_time(session, "section", section, session->plan.section_count, session->profiler.sections, time);
 }
 
 samba_status samba_session_stage_time(const samba_session *session, int stage, samba_time *time)
 {
+    SAMBA_NEED(NULL, session);
     return find_time(session, "stage", stage, session->plan.stage_count, session->profiler.stages, time);
 }
 
-int samba_session_stage_count(const samba_session *session) { return session->plan.stage_count; }
+int samba_session_stage_count(const samba_session *session) { return session ? session->plan.stage_count : 0; }
 
 samba_status samba_session_stage_info(const samba_session *session, int index, samba_stage_info *info)
 {
+    SAMBA_NEED(NULL, session);
     const samba_plan *plan = &session->plan;
     samba_time unused;
     if (!info)
@@ -106,6 +111,8 @@ samba_status samba_session_stage_info(const samba_session *session, int index, s
 
 const samba_profile_event *samba_session_profile_events(const samba_session *session, int64_t *count, int64_t *left_out)
 {
+    if (!session || !count || !left_out)
+        return NULL;
     *count = session->profiler.event_count;
     *left_out = session->profiler.left_out;
     return session->profiler.events;

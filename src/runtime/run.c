@@ -2,6 +2,7 @@
  *
  * A run: check everything; then hyperparameters and inputs go to the device, sections run, outputs come back. Nothing is changed
  * before all checks have passed, and nothing is allocated. */
+#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -87,6 +88,19 @@ static samba_status check_output_gradient(const samba_session *session, samba_te
     return SAMBA_OK;
 }
 
+/* What a run computes from indices that were only set, such as those of dummy inputs, would be nothing that anyone asked for. */
+static samba_status check_set_inputs(const samba_session *session, int32_t graph, const samba_run_options *options)
+{
+    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
+        bool read = session->bad_inputs[i] && (session->plan.graph_count == 1 || samba_plan_has_tensor(&session->plan.graphs[graph], i));
+        for (int k = 0; read && k < options->input_count; k++)
+            read = strcmp(samba_tensor_name(options->inputs[k]), session->plan.tensors[i].name) != 0;
+        if (read)
+            SAMBA_TRY(samba_check_own_input(session, i));
+    }
+    return SAMBA_OK;
+}
+
 static samba_status check_arguments(const samba_session *session, int32_t graph, const samba_run_options *options)
 {
     int32_t tensor;
@@ -125,10 +139,12 @@ static samba_status move_in(samba_session *session, const samba_run_options *opt
     work->in = next;
     for (int i = 0; i < options->input_count; i++) {
         int32_t tensor = find(session, options->inputs[i]);
+        samba_given_note(session, tensor);
         if (samba_transfer_is_copy(session, tensor, options->inputs[i], next))
             next++;
         else
             SAMBA_TRY(samba_transfer_in(session, tensor, options->inputs[i]));
+        samba_note_input(session, tensor, false); /* it was checked */
     }
     work->in_count = (int32_t)(next - work->in);
     work->out = next;
@@ -161,6 +177,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
     session->last = selection->last;
     session->graph = selection->graph;
     session->forward_runs += selection->begins;
+    session->skipped |= selection->skipped;
     session->runs++;
     if (selection->ends_schedule)
         graph->micro_step = (graph->micro_step + 1) % session->plan.graphs[selection->graph].grad_accumulation_steps;
@@ -202,7 +219,7 @@ static samba_status look_at_losses(samba_session *session)
 {
     for (int32_t i = 0; i < session->loss_count; i++) {
         samba_loss_state *loss = &session->losses[i];
-        if (loss->warning != SAMBA_LOSS_QUIET)
+        if (loss->warning != SAMBA_WARNING_QUIET)
             continue;
         const samba_plan_tensor *tensor = &session->plan.tensors[loss->tensor];
         char bytes[8];
@@ -211,7 +228,7 @@ static samba_status look_at_losses(samba_session *session)
         loss->value = samba_load_double((samba_dtype)tensor->dtype, bytes);
         loss->run = session->runs;
         if (!isfinite(loss->value))
-            loss->warning = SAMBA_LOSS_PENDING;
+            loss->warning = SAMBA_WARNING_PENDING;
     }
     return SAMBA_OK;
 }
@@ -223,8 +240,12 @@ static samba_status run(samba_session *session, const samba_run_options *options
     SAMBA_TRY(samba_select_graph(session, options->graph_name, &graph));
     SAMBA_TRY(check_arguments(session, graph, options));
     SAMBA_TRY(samba_select_sections(session, options, &selection));
+    if (selection.computes && session->bad_count > 0)
+        SAMBA_TRY(check_set_inputs(session, graph, options));
+    SAMBA_TRY(samba_check_given(session, options, &selection));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));
+    SAMBA_TRY(samba_weights_need_all(session));
     SAMBA_TRY(run_sections(session, &selection, &work));
     if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
@@ -233,6 +254,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
 
 samba_status samba_run(samba_session *session, const samba_run_options *given)
 {
+    SAMBA_NEED(NULL, session);
     double start = samba_seconds();
     samba_run_options options = samba_run_defaults();
     SAMBA_TRY(samba_session_enter(session, "samba_run"));
@@ -244,21 +266,42 @@ samba_status samba_run(samba_session *session, const samba_run_options *given)
     return samba_session_leave(session, status);
 }
 
+static const char *tell_skipped(samba_session *session)
+{
+    unsigned untold = session->skipped & ~session->skipped_told;
+    char types[64] = "";
+    for (int phase = 0; phase < 6; phase++)
+        if (untold & 1u << phase)
+            snprintf(types + strlen(types), sizeof types - strlen(types), "%s%s", types[0] ? ", " : "", samba_section_type_names[phase]);
+    session->skipped_told |= untold;
+    snprintf(session->warning, sizeof session->warning, "the %s that ran has no section of type %s, which its model does not need: runs leave it out",
+             session->plan.graph_count > 1 ? "graph" : session->source, types);
+    return session->warning;
+}
+
 const char *samba_session_warning(samba_session *session)
 {
+    if (!session)
+        return "";
     const char *caution = session->device->caution;
     session->device->caution = NULL;
     if (caution)
         return caution;
+    if (session->skipped & ~session->skipped_told)
+        return tell_skipped(session);
+    if (session->unused_rate == SAMBA_WARNING_PENDING) {
+        session->unused_rate = SAMBA_WARNING_TOLD;
+        return "hyperparameter \"p\" has no effect: there is no dropout";
+    }
     samba_loss_state *oldest = NULL;
     for (int32_t i = 0; i < session->loss_count; i++) {
         samba_loss_state *loss = &session->losses[i];
-        if (loss->warning == SAMBA_LOSS_PENDING && (!oldest || loss->run < oldest->run))
+        if (loss->warning == SAMBA_WARNING_PENDING && (!oldest || loss->run < oldest->run))
             oldest = loss;
     }
     session->warning[0] = '\0';
     if (oldest) {
-        oldest->warning = SAMBA_LOSS_TOLD;
+        oldest->warning = SAMBA_WARNING_TOLD;
         snprintf(session->warning, sizeof session->warning, "loss '%.128s' became %s in run %lld; training goes on",
                  session->plan.tensors[oldest->tensor].name,
                  isnan(oldest->value) ? "nan"
@@ -269,6 +312,16 @@ const char *samba_session_warning(samba_session *session)
     return session->warning;
 }
 
-void samba_session_stats(const samba_session *session, samba_run_stats *stats) { *stats = session->stats; }
+void samba_session_stats(const samba_session *session, samba_run_stats *stats)
+{
+    if (!session || !stats)
+        return;
+    *stats = session->stats;
+}
 
-void samba_session_reset_stats(samba_session *session) { session->stats = (samba_run_stats){.runs = 0}; }
+void samba_session_reset_stats(samba_session *session)
+{
+    if (!session)
+        return;
+    session->stats = (samba_run_stats){.runs = 0};
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
- * hyperparameters, select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and
+ * hyperparameters, given.c knows which inputs have values, select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and
  * loads them as one file; checkpoint.h has the folders that a training resumes from.
  *
  * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all
@@ -21,10 +21,10 @@ typedef struct samba_argin_state {
     bool given;   /* by the caller: a seed that was given stays */
 } samba_argin_state;
 
-typedef enum samba_loss_warning { SAMBA_LOSS_QUIET = 0, SAMBA_LOSS_PENDING = 1, SAMBA_LOSS_TOLD = 2 } samba_loss_warning;
+typedef enum samba_warning { SAMBA_WARNING_QUIET = 0, SAMBA_WARNING_PENDING = 1, SAMBA_WARNING_TOLD = 2 } samba_warning;
 typedef struct samba_loss_state { /* of one scalar loss */
     int32_t tensor;
-    samba_loss_warning warning;
+    samba_warning warning;
     int64_t run; /* the one in which it became `value` */
     double value;
 } samba_loss_state;
@@ -57,22 +57,31 @@ struct samba_session {
     uint64_t seed;
     int threads;
     samba_argin_state *argins; /* per argin of the plan */
+    bool *bad_inputs;          /* per tensor: an input whose indices, as they were set, are outside their range; a run that reads them is refused */
+    int32_t bad_count;         /* of them */
+    bool *undrawn;             /* per tensor: the device does not have its initial values yet (weights.c) */
+    int32_t undrawn_count;
     int32_t *list;             /* room for the sections of a run, as many as any run had; at first for the schedule */
     int64_t list_room;
     samba_device_copy *copies; /* room for what a run copies in and out: tensor_count */
     int32_t run_count;         /* what runs run: the plan's sections and, behind them, the parts of those that are FWD and BCKWD in one */
     int32_t *parts;            /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
     int32_t *links;            /* per thing that runs: its place among those that go on from each other; select.c */
+    bool *given;               /* per tensor: it has values, or is no input; given.c */
+    bool *fed;                 /* per thing that runs: all inputs that it reads were given */
+    int32_t missing;           /* inputs that stages read and that were not */
     int32_t last;              /* what ran last; -1: nothing did */
     const char **candidates;   /* room for names, for "did you mean" */
     samba_loss_state *losses;
     int32_t loss_count;
+    samba_warning unused_rate; /* a dropout rate was given, and there is no dropout */
     int64_t forward_runs; /* runs with a FWD section: the dropout seeds' count */
     int64_t runs;         /* all runs, for messages */
     samba_graph_state *graphs; /* per graph of the plan */
     int32_t graph;        /* that ran last: activations in memory are its own; -1 none */
     samba_run_stats stats;
     samba_profiler profiler; /* the device notes in it while it has it */
+    unsigned skipped, skipped_told; /* phases whose sections runs asked for and the PEF needs none of, a bit each; of these, what samba_session_warning has told */
     char warning[256];
 };
 
@@ -119,6 +128,14 @@ const char *samba_words_text(const samba_words *words);
 samba_status samba_session_find(const samba_session *session, const char *name, int kind, int32_t *tensor);
 /* dtype, shape, memory and, for inputs, the range of indices. `what` begins the message: "input". */
 samba_status samba_check_host_source(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
+/* Whether what an input now is on the device has bad indices. */
+static inline void samba_note_input(samba_session *session, int32_t tensor, bool bad)
+{
+    session->bad_count += bad - session->bad_inputs[tensor];
+    session->bad_inputs[tensor] = bad;
+}
+/* The range of indices of an input as it is on the device. */
+samba_status samba_check_own_input(const samba_session *session, int32_t tensor);
 samba_status samba_check_host_target(const samba_session *session, int32_t tensor, const samba_tensor *host, const char *what);
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host);
 samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host);
@@ -152,6 +169,7 @@ typedef struct samba_selection { /* what a run runs */
     int32_t last;           /* the session's */
     bool gradients_wait, norm_known; /* the graph's after it */
     bool train;             /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
+    unsigned skipped;       /* phases asked for that the graph needs no section of, a bit each */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
@@ -159,6 +177,12 @@ samba_status samba_select_graph(const samba_session *session, const char *name, 
 samba_status samba_select_begin(samba_session *session);
 /* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat. */
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection);
+
+/* ---- given.c ---- */
+samba_status samba_given_begin(samba_session *session); /* room for it; after samba_select_begin */
+void samba_given_note(samba_session *session, int32_t tensor); /* it has values from here on */
+/* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
+samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
 
 /* ---- profile.c ---- */
 void samba_profiler_free(samba_session *session);
@@ -169,7 +193,11 @@ bool samba_is_of(const samba_session *session, const samba_plan_tensor *tensor, 
 bool samba_is_optimizer_state(const samba_session *session, const samba_plan_tensor *tensor); /* by the names that session.h states */
 
 /* ---- weights.c ---- */
-samba_status samba_weights_fill(samba_session *session); /* parameters, buffers and gradients from their initializers */
+/* Parameters, buffers and gradients have the values of their initializers. */
+void samba_weights_begin(samba_session *session);                       /* none is drawn yet */
+void samba_weights_are_set(samba_session *session, int32_t tensor);     /* nor has it to be */
+samba_status samba_weights_need(samba_session *session, int32_t tensor); /* before it is read */
+samba_status samba_weights_need_all(samba_session *session);            /* before a run */
 
 
 #endif

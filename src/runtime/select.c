@@ -20,7 +20,8 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, GRADNORM = 3, OPT = 5, PHASES = 6 };
+enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, GRADNORM = 3, REDUCE = 4, OPT = 5, PHASES = 6 };
+enum { NEEDED_BY_SOME = 1u << ZEROGRAD | 1u << GRADNORM | 1u << REDUCE }; /* by graphs that accumulate, clip, have replicas: loops ask for them in any case */
 enum { PART_FORWARD, PART_REDONE, PART_BACKWARD, PARTS };
 
 static int32_t phase_of(const samba_session *session, int32_t section) { return session->plan.sections[section].phase; }
@@ -142,15 +143,18 @@ static void list_types(const samba_session *session, const samba_plan_graph *gra
             }
 }
 
-static samba_status find_type(const samba_session *session, const samba_plan_graph *graph, const char *word, int *phase)
+/* The phase; *there: the graph has a section of it. Where it has none, it must be one that not every graph needs. */
+static samba_status find_type(const samba_session *session, const samba_plan_graph *graph, const char *word, int *phase, bool *there)
 {
+    *there = false;
     for (*phase = 0; *phase < PHASES; ++*phase)
         if (word && strcasecmp(word, samba_section_type_names[*phase]) == 0)
             break;
     if (*phase < PHASES)
         for (int32_t i = 0; i < session->run_count; i++)
-            if (in_graph(session, graph, i) && phase_of(session, i) == *phase)
-                return SAMBA_OK;
+            *there = *there || (in_graph(session, graph, i) && phase_of(session, i) == *phase);
+    if (*there || (*phase < PHASES && (NEEDED_BY_SOME & 1u << *phase)))
+        return SAMBA_OK;
     samba_words words = {.used = 0};
     list_types(session, graph, &words);
     return samba_fail(session->context, SAMBA_ERROR_NAME, "%s \"%.64s\"; this %s has: %s",
@@ -171,7 +175,10 @@ static samba_status select_types(samba_session *session, const samba_run_options
     const samba_plan_graph *graph = &plan->graphs[selection->graph];
     for (int i = 0; i < options->section_type_count; i++) {
         int phase;
-        SAMBA_TRY(find_type(session, graph, options->section_types[i], &phase));
+        bool there;
+        SAMBA_TRY(find_type(session, graph, options->section_types[i], &phase, &there));
+        if (!there)
+            selection->skipped |= 1u << phase;
         for (int32_t k = graph->first_call; k < graph->first_call + graph->call_count; k++) {
             int32_t section = plan->calls[k];
             bool whole = plan->sections[section].forward_stages == 0;

@@ -5,9 +5,11 @@
  * between.
  *
  * The session owns the plan, the device and its arena. The context is the caller's and outlives it. */
+#include "base/null.h"
+#include "base/team.h"
 #include "runtime/runtime.h"
 
-#include <omp.h>
+#include <math.h>
 #include <string.h>
 
 #define MOST_THREADS 4096
@@ -26,7 +28,7 @@ static samba_status open_device(samba_session *session, const samba_session_opti
     if (options->threads < 0 || options->threads > MOST_THREADS)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d threads: give 1 to %d, or 0 for as many as OpenMP offers",
                           options->threads, MOST_THREADS);
-    session->threads = options->threads > 0 ? options->threads : omp_get_max_threads();
+    session->threads = options->threads > 0 ? options->threads : samba_team_offered();
     samba_device_options device = {session->context, session->threads, options->isa};
     for (int i = 0; i < SAMBA_COUNT(devices); i++) {
         if (strcmp(devices[i]->name, name) == 0)
@@ -51,14 +53,17 @@ static samba_status make_room(samba_session *session)
     size_t names =
         (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
     session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
+    session->bad_inputs = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->bad_inputs);
     session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
     session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
     session->graphs = samba_arena_alloc(&session->arena, (size_t)plan->graph_count * sizeof *session->graphs);
     session->graph = -1;
+    session->undrawn = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count + 1);
     session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->copies || !session->graphs || !session->argins || !session->candidates || !session->losses)
+    if (!session->bad_inputs || !session->undrawn || !session->copies || !session->graphs || !session->argins || !session->candidates || !session->losses)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_select_begin(session));
+    SAMBA_TRY(samba_given_begin(session));
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
@@ -77,7 +82,8 @@ static samba_status fill_memory(samba_session *session, int64_t resident)
         SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer),
                                            plan->constants[i].data, (size_t)plan->constants[i].size));
     SAMBA_TRY(samba_hyper_start(session));
-    return samba_weights_fill(session);
+    samba_weights_begin(session);
+    return SAMBA_OK;
 }
 
 static samba_status start(samba_session *session, int64_t resident, const samba_session_options *options)
@@ -115,6 +121,7 @@ samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int
 samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *given,
                                samba_session **session)
 {
+    SAMBA_NEED(NULL, context);
     samba_session_options options = samba_session_defaults();
     if (!session)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_session_new was given no place for the session");
@@ -153,10 +160,11 @@ static samba_status check_info(const samba_session *session, const char *call, c
     return info ? SAMBA_OK : samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s was given no place for what it tells", call);
 }
 
-int samba_session_tensor_count(const samba_session *session) { return session->plan.tensor_count; }
+int samba_session_tensor_count(const samba_session *session) { return session ? session->plan.tensor_count : 0; }
 
 samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(check_info(session, "samba_session_tensor_info", info));
     if (index < 0 || index >= session->plan.tensor_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index,
@@ -174,14 +182,27 @@ samba_status samba_session_tensor_info(const samba_session *session, int index, 
     return SAMBA_OK;
 }
 
-int samba_session_section_count(const samba_session *session) { return session->plan.section_count; }
+samba_status samba_session_start(const samba_session *session, const char *output, double *start)
+{
+    int32_t tensor;
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, output);
+    SAMBA_NEED(session->context, start);
+    SAMBA_TRY(samba_session_find(session, output, SAMBA_KIND_OUTPUT, &tensor));
+    if (!samba_plan_start(&session->plan, tensor, start))
+        *start = NAN;
+    return SAMBA_OK;
+}
 
-int samba_session_call_count(const samba_session *session) { return session->plan.graphs[0].call_count; }
+int samba_session_section_count(const samba_session *session) { return session ? session->plan.section_count : 0; }
 
-int samba_session_graph_count(const samba_session *session) { return session->plan.graph_count; }
+int samba_session_call_count(const samba_session *session) { return session ? session->plan.graphs[0].call_count : 0; }
+
+int samba_session_graph_count(const samba_session *session) { return session ? session->plan.graph_count : 0; }
 
 samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(check_info(session, "samba_session_graph_info", info));
     if (index < 0 || index >= session->plan.graph_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index, session->plan.graph_count);
@@ -198,12 +219,15 @@ samba_status samba_session_graph_info(const samba_session *session, int index, s
 
 bool samba_session_graph_has(const samba_session *session, int index, const char *name)
 {
+    if (!session)
+        return false;
     int32_t tensor = name ? samba_names_find(&session->tensors, name) : -1;
     return tensor >= 0 && index >= 0 && index < session->plan.graph_count && samba_plan_has_tensor(&session->plan.graphs[index], tensor);
 }
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(check_info(session, "samba_session_section_info", info));
     if (index < 0 || index >= session->plan.section_count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
@@ -224,6 +248,8 @@ static void add_device_memory(const samba_device *device, samba_memory_info *mem
 
 samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, memory);
     *memory = session->plan.memory;
     add_device_memory(session->device, memory);
     return SAMBA_OK;
@@ -232,7 +258,7 @@ samba_status samba_session_memory(const samba_session *session, samba_memory_inf
 samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,
                                const char **isa_used)
 {
-    *used = threads > 0 ? threads : omp_get_max_threads();
+    *used = threads > 0 ? threads : samba_team_offered();
     samba_device_options options = {context, *used, isa};
     samba_device *device;
     SAMBA_TRY(samba_device_cpu.open(&options, &device));
@@ -247,13 +273,15 @@ samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, i
 
 const char *samba_session_mapping(const samba_session *session, int graph)
 {
+    if (!session)
+        return NULL;
     return graph >= 0 && graph < session->plan.graph_count ? samba_mapping_names[session->plan.graphs[graph].mapping == 1] : NULL;
 }
 
-const char *samba_session_graph_name(const samba_session *session) { return session->plan.graphs[0].name; }
+const char *samba_session_graph_name(const samba_session *session) { return session ? session->plan.graphs[0].name : ""; }
 
-const char *samba_session_graph_text(const samba_session *session) { return session->plan.graphs[0].text; }
+const char *samba_session_graph_text(const samba_session *session) { return session ? session->plan.graphs[0].text : NULL; }
 
-int samba_session_threads(const samba_session *session) { return session->threads; }
+int samba_session_threads(const samba_session *session) { return session ? session->threads : 0; }
 
-const char *samba_session_isa(const samba_session *session) { return session->device->isa; }
+const char *samba_session_isa(const samba_session *session) { return session ? session->device->isa : ""; }

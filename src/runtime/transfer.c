@@ -4,6 +4,7 @@
  * the host moves in one piece, everything else through a small block on the stack, so transfers need no memory.
  *
  * Everything a transfer could be refused for is checked before, by functions that change nothing. */
+#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include <string.h>
@@ -99,30 +100,36 @@ static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *ho
     return (int64_t)bad >= 0;
 }
 
-static samba_status check_range(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host,
-                                const char *what)
+/* The first value outside, and its place; false: there is none. */
+static bool find_outside(const samba_plan_tensor *tensor, const samba_tensor *host, int64_t index[SAMBA_MAX_RANK], int64_t *value)
 {
     if (samba_tensor_numel(host) == 0 || all_in_range(tensor, host))
-        return SAMBA_OK;
-    int64_t index[SAMBA_MAX_RANK] = {0};
+        return false;
+    memset(index, 0, SAMBA_MAX_RANK * sizeof *index);
     do {
         int64_t place = 0;
         for (int i = 0; i < tensor->rank; i++)
             place += index[i] * samba_tensor_strides(host)[i];
-        int64_t value =
-            samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) +
-                                                             place * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
-        if (in_range(tensor, value))
-            continue;
-        char where[SAMBA_SHAPE_TEXT] = "";
-        int used = 0;
-        for (int i = 0; i < tensor->rank; i++)
-            used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld", i ? ", " : "[", (long long)index[i]);
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)", what,
-                          tensor->name, where, used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high,
-                          tensor->range_user);
+        *value = samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) + place * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
+        if (!in_range(tensor, *value))
+            return true;
     } while (samba_shape_next(tensor->rank, tensor->shape, index));
-    return SAMBA_OK;
+    return false;
+}
+
+/* `told` ends the message: where the values came from. */
+static samba_status check_range(const samba_session *session, const samba_plan_tensor *tensor, const samba_tensor *host,
+                                const char *what, const char *told)
+{
+    int64_t index[SAMBA_MAX_RANK], value;
+    if (!find_outside(tensor, host, index, &value))
+        return SAMBA_OK;
+    char where[SAMBA_SHAPE_TEXT] = "";
+    int used = 0;
+    for (int i = 0; i < tensor->rank; i++)
+        used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld", i ? ", " : "[", (long long)index[i]);
+    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)%s", what, tensor->name, where,
+                      used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high, tensor->range_user, told);
 }
 
 /* The memory of an input that the process shares with the device; NULL: none. */
@@ -146,23 +153,39 @@ static samba_status check_own(const samba_session *session, int32_t index, const
                       session->plan.tensors[index].name);
 }
 
-samba_status samba_check_host_source(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
+static samba_status check_form(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
 {
     SAMBA_TRY(check_host(session, index, host, what));
-    SAMBA_TRY(check_own(session, index, host));
+    return check_own(session, index, host);
+}
+
+samba_status samba_check_host_source(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
+{
+    SAMBA_TRY(check_form(session, index, host, what));
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
-    return tensor->has_range ? check_range(session, tensor, host, what) : SAMBA_OK;
+    return tensor->has_range ? check_range(session, tensor, host, what, "") : SAMBA_OK;
+}
+
+samba_status samba_check_own_input(const samba_session *session, int32_t index)
+{
+    const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    char *own = own_memory(session, index);
+    samba_tensor *host;
+    if (!own)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_tensor_from_memory(session->context, tensor->name, (samba_dtype)tensor->dtype, tensor->rank, tensor->shape, NULL, own, NULL, NULL, &host));
+    samba_status status = check_range(session, tensor, host, "input", ": it was set before, and this run was given no other");
+    samba_tensor_free(host);
+    return status;
 }
 
 samba_status samba_check_host_target(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
 {
     SAMBA_TRY(check_host(session, index, host, what));
-    for (int i = 0; i < samba_tensor_rank(host); i++)
-        if (samba_tensor_strides(host)[i] == 0 && samba_tensor_shape(host)[i] > 1)
-            return samba_fail(
-                session->context, SAMBA_ERROR_ARGUMENT,
-                "%s \"%.128s\" is an expanded view whose elements share memory: give a tensor with memory for each element", what,
-                session->plan.tensors[index].name);
+    if (!samba_shape_is_apart(samba_tensor_rank(host), samba_tensor_shape(host), samba_tensor_strides(host)))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "%s \"%.128s\" is a view whose elements share memory, or lie between each other: give a tensor with memory for each element", what,
+                          session->plan.tensors[index].name);
     return SAMBA_OK;
 }
 
@@ -240,11 +263,13 @@ bool samba_transfer_is_copy(const samba_session *session, int32_t tensor, const 
 samba_status samba_transfer_in(samba_session *session, int32_t tensor, const samba_tensor *host)
 {
     const char *own = own_memory(session, tensor);
+    samba_weights_are_set(session, tensor);
     return own && own == samba_tensor_data(host) ? SAMBA_OK : move(session, tensor, host, true);
 }
 
 samba_status samba_transfer_out(samba_session *session, int32_t tensor, samba_tensor *host)
 {
+    SAMBA_TRY(samba_weights_need(session, tensor));
     return move(session, tensor, host, false);
 }
 
@@ -255,12 +280,18 @@ static samba_status set(samba_session *session, const samba_tensor *host)
     if (!host)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_set was given no tensor");
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
-    SAMBA_TRY(samba_check_host_source(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
-    return samba_transfer_in(session, tensor, host);
+    SAMBA_TRY(check_form(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
+    const samba_plan_tensor *facts = &session->plan.tensors[tensor];
+    samba_given_note(session, tensor);
+    SAMBA_TRY(samba_transfer_in(session, tensor, host));
+    int64_t index[SAMBA_MAX_RANK], value;
+    samba_note_input(session, tensor, facts->has_range && find_outside(facts, host, index, &value));
+    return SAMBA_OK;
 }
 
 samba_status samba_session_set(samba_session *session, const samba_tensor *host)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_set"));
     return samba_session_leave(session, set(session, host));
 }
@@ -277,6 +308,7 @@ static samba_status get(samba_session *session, samba_tensor *host)
 
 samba_status samba_session_get(samba_session *session, samba_tensor *host)
 {
+    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_get"));
     return samba_session_leave(session, get(session, host));
 }
@@ -293,12 +325,15 @@ static samba_status make_input(samba_session *session, const char *name, samba_t
         return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED,
                           "device %s does not work in this process's memory: make a tensor for \"%.128s\" and have it copied",
                           session->device->interface->name, facts->name);
+    samba_given_note(session, tensor); /* what it holds is the caller's doing from here on */
     return samba_tensor_from_memory(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, NULL, own, NULL,
                                     NULL, host);
 }
 
 samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **host)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, host);
     *host = NULL;
     SAMBA_TRY(samba_session_enter(session, "samba_session_input"));
     return samba_session_leave(session, make_input(session, name, host));
@@ -328,6 +363,8 @@ static samba_status get_by_name(samba_session *session, const char *name, samba_
 
 samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **host)
 {
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, host);
     *host = NULL;
     SAMBA_TRY(samba_session_enter(session, "samba_session_get_by_name"));
     return samba_session_leave(session, get_by_name(session, name, host));

@@ -3,11 +3,14 @@
  * Initial values of parameters, buffers and gradients. A random value depends on the session's seed, its tensor's name and its
  * element's number alone, so weights are the same for a seed whatever the threads, the order of tensors in the PEF or the device.
  *
+ * Values are drawn when they are first needed, by a run or by who reads the tensor: weights that a file or a program sets before are never drawn. Since a
+ * value depends on nothing that may change meanwhile, it is the same.
+ *
  * Threads fill blocks on their stacks and write them to the device. */
+#include "base/team.h"
 #include "runtime/runtime.h"
 #include "tensor/fill.h"
 
-#include <omp.h>
 #include <sambaflow/graph.h> /* samba_initializer_kind */
 #include <string.h>
 
@@ -39,34 +42,69 @@ static void fill_block(const samba_plan_tensor *tensor, uint64_t seed, int64_t f
     }
 }
 
+typedef struct weights_work {
+    samba_session *session;
+    const samba_plan_tensor *tensor;
+    int64_t numel;
+    uint64_t seed;
+    atomic_bool failed;
+} weights_work;
+
+static void fill_part(void *argument, int thread, int team)
+{
+    weights_work *work = argument;
+    samba_device *device = work->session->device;
+    const int64_t offset = samba_session_offset(work->session, work->tensor->buffer), size = (int64_t)samba_dtype_size((samba_dtype)work->tensor->dtype);
+    int64_t begin, end;
+    samba_team_share((work->numel + BLOCK - 1) / BLOCK, thread, team, &begin, &end);
+    for (int64_t first = begin * BLOCK; first < work->numel && first < end * BLOCK; first += BLOCK) {
+        _Alignas(64) char block[BLOCK * 8];
+        int64_t count = work->numel - first < BLOCK ? work->numel - first : BLOCK;
+        fill_block(work->tensor, work->seed, first, count, block);
+        if (device->interface->write(device, offset + first * size, block, (size_t)(count * size)) != SAMBA_OK)
+            atomic_store_explicit(&work->failed, true, memory_order_relaxed);
+    }
+}
+
 static samba_status fill(samba_session *session, const samba_plan_tensor *tensor)
 {
-    int64_t numel = 1, size = (int64_t)samba_dtype_size((samba_dtype)tensor->dtype), failed = 0;
+    weights_work work = {.session = session, .tensor = tensor, .numel = 1, .seed = samba_hash(tensor->name, strlen(tensor->name), session->seed)};
     for (int32_t i = 0; i < tensor->rank; i++)
-        numel *= tensor->shape[i]; /* checked with the plan */
-    const uint64_t seed = samba_hash(tensor->name, strlen(tensor->name), session->seed);
-    const int64_t offset = samba_session_offset(session, tensor->buffer);
-    samba_device *device = session->device;
-#pragma omp parallel for num_threads(session->threads) schedule(static) reduction(+ : failed) if (numel > ALONE)
-    for (int64_t first = 0; first < numel; first += BLOCK) {
-        _Alignas(64) char block[BLOCK * 8];
-        int64_t count = numel - first < BLOCK ? numel - first : BLOCK;
-        fill_block(tensor, seed, first, count, block);
-        failed += device->interface->write(device, offset + first * size, block, (size_t)(count * size)) != SAMBA_OK;
-    }
-    return failed == 0 ? SAMBA_OK
+        work.numel *= tensor->shape[i]; /* checked with the plan */
+    samba_team(work.numel > ALONE ? session->threads : 1, fill_part, &work);
+    return !work.failed ? SAMBA_OK
                        : samba_fail(session->context, SAMBA_ERROR_INTERNAL, "the device refused the initial values of \"%.128s\"",
                                     tensor->name);
 }
 
-samba_status samba_weights_fill(samba_session *session)
+void samba_weights_begin(samba_session *session)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
-        bool filled =
-            tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
-        if (filled && tensor->init != SAMBA_INIT_ZEROS)
-            SAMBA_TRY(fill(session, tensor));
+        bool filled = tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
+        session->undrawn[i] = filled && tensor->init != SAMBA_INIT_ZEROS;
+        session->undrawn_count += session->undrawn[i];
     }
+}
+
+void samba_weights_are_set(samba_session *session, int32_t tensor)
+{
+    session->undrawn_count -= session->undrawn[tensor];
+    session->undrawn[tensor] = false;
+}
+
+samba_status samba_weights_need(samba_session *session, int32_t tensor)
+{
+    if (!session->undrawn[tensor])
+        return SAMBA_OK;
+    SAMBA_TRY(fill(session, &session->plan.tensors[tensor]));
+    samba_weights_are_set(session, tensor);
+    return SAMBA_OK;
+}
+
+samba_status samba_weights_need_all(samba_session *session)
+{
+    for (int32_t i = 0; session->undrawn_count > 0 && i < session->plan.tensor_count; i++)
+        SAMBA_TRY(samba_weights_need(session, i));
     return SAMBA_OK;
 }

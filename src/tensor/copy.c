@@ -3,6 +3,7 @@
  * Copying values between any strides and dtypes. The two tensors' dims are first merged where both lie in one run, so a
  * contiguous copy is one memcpy and a transposed one a short loop nest. Different dtypes meet in a small buffer: integers and
  * bools as int64, floats as double, which hold every value exactly; so there are 4 x 10 short loops and not 10 x 10. */
+#include "base/null.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -178,16 +179,16 @@ static samba_status check_copy(const samba_tensor *destination, const samba_tens
         return samba_fail(context, SAMBA_ERROR_STATE, "copy of tensor %s into %s: %s has no data; make it with samba_tensor_new",
                           samba_tensor_name(source), samba_tensor_name(destination),
                           source->storage ? "the destination" : "the source");
-    for (int i = 0; i < destination->rank; i++)
-        if (destination->strides[i] == 0 && destination->shape[i] > 1)
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                              "copy into tensor %s: dim %d is expanded, its elements share one place",
-                              samba_tensor_name(destination), i);
+    if (!samba_shape_is_apart(destination->rank, destination->shape, destination->strides))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "copy into tensor %s: its elements share memory, or lie between each other: copy into a tensor with memory for "
+                          "each element", samba_tensor_name(destination));
     return SAMBA_OK;
 }
 
 samba_status samba_tensor_copy(samba_tensor *destination, const samba_tensor *source)
 {
+    SAMBA_NEED(NULL, destination);
+    SAMBA_NEED(destination->context, source);
     int64_t shape[SAMBA_MAX_RANK], to_strides[SAMBA_MAX_RANK], from_strides[SAMBA_MAX_RANK], index[SAMBA_MAX_RANK] = {0};
     SAMBA_TRY(check_copy(destination, source));
     if (samba_tensor_numel(destination) == 0)

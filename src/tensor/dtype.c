@@ -4,6 +4,7 @@
  *
  * Rounding is what PyTorch does: to bfloat16 and float16 by way of float32, to the nearest, ties to even. A float becomes an
  * integer by truncation to int64 (NaN and what int64 cannot hold become 0), then by dropping high bits. */
+#include "base/null.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -43,6 +44,7 @@ bool samba_dtype_is_floating_point(samba_dtype dtype)
 
 samba_status samba_dtype_from_name(samba_context *context, const char *name, samba_dtype *dtype)
 {
+    SAMBA_NEED(NULL, context);
     char list[160] = "";
     if (!name || !dtype)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no %s", name ? "place for the dtype" : "name");

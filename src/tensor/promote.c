@@ -29,8 +29,15 @@ static samba_dtype number_dtype(samba_dtype dtype)
     }
 }
 
+static bool is_known(samba_dtype dtype, samba_promotion kind)
+{
+    return (unsigned)dtype < SAMBA_DTYPE_COUNT && (unsigned)kind <= SAMBA_NUMBER;
+}
+
 samba_dtype samba_promote(samba_dtype a, samba_promotion a_kind, samba_dtype b, samba_promotion b_kind)
 {
+    if (!is_known(a, a_kind) || !is_known(b, b_kind))
+        return SAMBA_DTYPE_COUNT;
     if (a_kind == SAMBA_NUMBER)
         a = number_dtype(a);
     if (b_kind == SAMBA_NUMBER)

@@ -4,7 +4,30 @@
  * even where one size is 0 the other sizes must have a product that fits, since strides are made of them. */
 #include "tensor/tensor.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+bool samba_shape_is_apart(int rank, const int64_t *shape, const int64_t *strides)
+{
+    uint64_t reach = 0; /* of the dims with smaller steps, in elements */
+    bool used[SAMBA_MAX_RANK] = {false};
+    for (int i = 0; i < rank; i++)
+        if (shape[i] == 0)
+            return true;
+    for (int round = 0; round < rank; round++) {
+        int next = -1;
+        for (int i = 0; i < rank; i++)
+            if (!used[i] && shape[i] > 1 && (next < 0 || llabs(strides[i]) < llabs(strides[next])))
+                next = i;
+        if (next < 0)
+            break;
+        used[next] = true;
+        if ((uint64_t)llabs(strides[next]) <= reach)
+            return false;
+        reach += (uint64_t)(shape[next] - 1) * (uint64_t)llabs(strides[next]);
+    }
+    return true;
+}
 
 bool samba_shape_numel(int rank, const int64_t *shape, int64_t *numel)
 {

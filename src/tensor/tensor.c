@@ -8,6 +8,7 @@
  *
  * Every tensor that exists has sizes and strides whose farthest element lies below 2^62 bytes, so views multiply without checks.
  */
+#include "base/null.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -89,6 +90,8 @@ static samba_status check_shape(samba_context *context, const char *name, samba_
 samba_status samba_tensor_empty(samba_context *context, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                 samba_tensor **tensor)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, tensor);
     int64_t bytes;
     *tensor = NULL;
     SAMBA_TRY(check_shape(context, name, dtype, rank, shape, &bytes));
@@ -98,6 +101,8 @@ samba_status samba_tensor_empty(samba_context *context, const char *name, samba_
 samba_status samba_tensor_new(samba_context *context, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                               samba_tensor **tensor)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, tensor);
     int64_t bytes;
     *tensor = NULL;
     SAMBA_TRY(check_shape(context, name, dtype, rank, shape, &bytes));
@@ -150,6 +155,8 @@ samba_status samba_tensor_from_memory(samba_context *context, const char *name, 
                                       const int64_t *strides, void *data, void (*release)(void *owner), void *owner,
                                       samba_tensor **tensor)
 {
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, tensor);
     const char *label = name && *name ? name : "(unnamed)";
     int64_t bytes;
     *tensor = NULL;
@@ -221,6 +228,7 @@ void samba_tensor_free(samba_tensor *tensor)
 
 samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name)
 {
+    SAMBA_NEED(NULL, tensor);
     char *copy = NULL;
     if (name && *name && !(copy = samba_strdup(tensor->context, name)))
         return SAMBA_ERROR_MEMORY;
@@ -231,14 +239,20 @@ samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name)
 
 const char *samba_tensor_name(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return "";
     return tensor->name ? tensor->name : "";
 }
 samba_dtype samba_tensor_dtype(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return 0;
     return tensor->dtype;
 }
 int samba_tensor_rank(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return 0;
     return tensor->rank;
 }
 const int64_t *samba_tensor_shape(const samba_tensor *tensor)
@@ -251,15 +265,21 @@ const int64_t *samba_tensor_strides(const samba_tensor *tensor)
 }
 bool samba_tensor_has_data(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return false;
     return tensor->storage != NULL;
 }
 void *samba_tensor_data(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return NULL;
     return tensor->data;
 }
 
 int64_t samba_tensor_numel(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return 0;
     int64_t numel = 1;
     for (int i = 0; i < tensor->rank; i++)
         numel *= tensor->shape[i];
@@ -268,6 +288,8 @@ int64_t samba_tensor_numel(const samba_tensor *tensor)
 
 bool samba_tensor_is_contiguous(const samba_tensor *tensor)
 {
+    if (!tensor)
+        return false;
     int64_t expected = 1;
     if (samba_tensor_numel(tensor) == 0)
         return true;
@@ -294,6 +316,7 @@ static samba_status check_item(const samba_tensor *tensor)
 
 samba_status samba_tensor_item(const samba_tensor *tensor, double *value)
 {
+    SAMBA_NEED(NULL, tensor);
     SAMBA_TRY(check_item(tensor));
     *value = samba_load_double(tensor->dtype, tensor->data);
     return SAMBA_OK;
@@ -301,6 +324,7 @@ samba_status samba_tensor_item(const samba_tensor *tensor, double *value)
 
 samba_status samba_tensor_item_int64(const samba_tensor *tensor, int64_t *value)
 {
+    SAMBA_NEED(NULL, tensor);
     SAMBA_TRY(check_item(tensor));
     if (samba_dtype_is_floating_point(tensor->dtype)) {
         double real = samba_load_double(tensor->dtype, tensor->data);

@@ -2,6 +2,7 @@
  *
  * Views: other shapes and strides over the same memory, with PyTorch's rules. Each function only works out the new header; what
  * it makes keeps the memory alive. Nothing is changed in the source but its memory's count of holders. */
+#include "base/null.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -68,6 +69,8 @@ static samba_status resolve_shape(const samba_tensor *source, const char *verb, 
 
 samba_status samba_tensor_view(samba_tensor *source, int rank, const int64_t *shape, samba_tensor **view)
 {
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, view);
     int64_t sizes[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     char text[3][SAMBA_SHAPE_TEXT];
     *view = NULL;
@@ -84,6 +87,8 @@ samba_status samba_tensor_view(samba_tensor *source, int rank, const int64_t *sh
 
 samba_status samba_tensor_reshape(samba_tensor *source, int rank, const int64_t *shape, samba_tensor **result)
 {
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, result);
     int64_t sizes[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     *result = NULL;
     SAMBA_TRY(resolve_shape(source, "reshape", rank, shape, sizes));
@@ -103,6 +108,10 @@ samba_status samba_tensor_reshape(samba_tensor *source, int rank, const int64_t 
 
 samba_status samba_tensor_permute(samba_tensor *source, const int *dims, samba_tensor **view)
 {
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, view);
+    if (source->rank > 0)
+        SAMBA_NEED(source->context, dims);
     int64_t shape[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     unsigned seen = 0;
     *view = NULL;
@@ -129,6 +138,8 @@ static int64_t resolve_bound(int64_t bound, int64_t size)
 
 samba_status samba_tensor_slice(samba_tensor *source, int dim, int64_t start, int64_t stop, int64_t step, samba_tensor **view)
 {
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, view);
     int64_t shape[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     *view = NULL;
     SAMBA_TRY(resolve_dim(source, "slice", &dim));
@@ -151,6 +162,8 @@ samba_status samba_tensor_slice(samba_tensor *source, int dim, int64_t start, in
 
 samba_status samba_tensor_select(samba_tensor *source, int dim, int64_t index, samba_tensor **view)
 {
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, view);
     int64_t shape[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     *view = NULL;
     SAMBA_TRY(resolve_dim(source, "select", &dim));
@@ -168,6 +181,8 @@ samba_status samba_tensor_select(samba_tensor *source, int dim, int64_t index, s
 
 samba_status samba_tensor_expand(samba_tensor *source, int rank, const int64_t *shape, samba_tensor **view)
 {
+    SAMBA_NEED(NULL, source);
+    SAMBA_NEED(source->context, view);
     int64_t sizes[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     char old_text[SAMBA_SHAPE_TEXT], new_text[SAMBA_SHAPE_TEXT];
     *view = NULL;

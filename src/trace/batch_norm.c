@@ -81,7 +81,7 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
     if (!next)
         return;
     *next = old;
-    if (!o->trains.graph && !o->training)
+    if ((!o->trains.graph && !o->training) || n->count == 0 || n->x.shape[0] == 0) /* of nothing there is no mean */
         return;
     samba_ref kept = samba_emit_cast(n->graph, old.index, (samba_dtype)samba_node_at(n->graph, batch)->dtype);
     samba_value fresh = samba_trace_value(n->graph, samba_emit_reshape(n->graph, batch, 1, &n->channels));

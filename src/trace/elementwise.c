@@ -223,7 +223,9 @@ samba_value samba_lerp(samba_value a, samba_value b, samba_value weight)
 samba_value samba_isnan(samba_value a)
 {
     samba_graph *graph;
-    return samba_trace_value(graph, samba_trace_enter("isnan", 1, &a, &graph) ? E2(ne, a.index, a.index) : SAMBA_NONE);
+    if (!samba_trace_enter("isnan", 1, &a, &graph))
+        return samba_trace_none(graph);
+    return samba_trace_value(graph, E2(ne, a.index, a.index));
 }
 
 /* Compared with infinity in the dtype of the value; integers and bool are finite. */
@@ -277,7 +279,9 @@ samba_value samba_logical_xor(samba_value a, samba_value b) { return logical("lo
 samba_value samba_logical_not(samba_value a)
 {
     samba_graph *graph;
-    return samba_trace_value(graph, samba_trace_enter("logical_not", 1, &a, &graph) ? E1(logical_not, samba_emit_cast(graph, a.index, SAMBA_BOOL)) : SAMBA_NONE);
+    if (!samba_trace_enter("logical_not", 1, &a, &graph))
+        return samba_trace_none(graph);
+    return samba_trace_value(graph, E1(logical_not, samba_emit_cast(graph, a.index, SAMBA_BOOL)));
 }
 
 static samba_value bits(samba_op op, samba_op of_bools, samba_value a, samba_value b)

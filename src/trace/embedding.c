@@ -51,9 +51,18 @@ static samba_ref by_frequency(samba_graph *g, samba_ref rows, samba_ref index, i
     return samba_emit_cast(g, samba_emit3(g, SAMBA_OP_where, finite, samba_emit2(g, SAMBA_OP_add, still, nothing), still), (samba_dtype)node.dtype);
 }
 
+/* Indices that datasets keep as int16, which no kernel reads: as int32. */
+static samba_ref readable(samba_graph *g, samba_ref index)
+{
+    return samba_node_at(g, index)->dtype == SAMBA_INT16 ? samba_emit_cast(g, index, SAMBA_INT32) : index;
+}
+
 /* Options as far as both functions have them. */
 static samba_ref look_up(samba_graph *g, const char *what, samba_ref index, samba_ref weight, bool padded, int64_t padding, bool by_freq)
 {
+    index = readable(g, index);
+    if (index == SAMBA_NONE)
+        return index;
     samba_node table = *samba_node_at(g, weight);
     samba_ref rows = samba_emit2(g, SAMBA_OP_embedding, weight, index);
     if (rows == SAMBA_NONE)
@@ -68,14 +77,26 @@ static samba_ref look_up(samba_graph *g, const char *what, samba_ref index, samb
     return samba_emit3(g, SAMBA_OP_where, is_row(g, index, row), detached(g, rows), rows);
 }
 
+/* Options of 0, of which only what follows was set, are taken as of this header. */
+static bool takes_size(samba_graph *graph, const char *call, size_t given, size_t known)
+{
+    if (given == 0 || given == known)
+        return true;
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, call, "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers", given,
+                        known);
+    return false;
+}
+
 samba_value samba_functional_embedding(samba_value index, samba_value weight, const samba_embedding_options *options)
 {
     samba_graph *graph;
     samba_embedding_options given = {0};
     if (!samba_trace_enter("embedding", 2, (samba_value[]){index, weight}, &graph))
         return samba_trace_none(graph);
+    if (options && !takes_size(graph, "embedding", options->struct_size, sizeof given))
+        return samba_trace_none(graph);
     if (options)
-        memcpy(&given, options, options->struct_size && options->struct_size < sizeof given ? options->struct_size : sizeof given);
+        given = *options;
     return samba_trace_value(graph, look_up(graph, "embedding", index.index, weight.index, given.has_padding_idx, given.padding_idx, given.scale_grad_by_freq));
 }
 
@@ -152,9 +173,11 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
 {
     samba_graph *g;
     samba_embedding_bag_options given = {0};
-    if (options)
-        memcpy(&given, options, options->struct_size && options->struct_size < sizeof given ? options->struct_size : sizeof given);
-    if (!samba_trace_enter_optional("embedding_bag", 3, (samba_value[]){index, weight, given.per_sample_weights}, &g))
+    const bool sized = !options || options->struct_size == sizeof given || options->struct_size == 0;
+    if (options && sized)
+        given = *options;
+    if (!samba_trace_enter_optional("embedding_bag", 3, (samba_value[]){index, weight, given.per_sample_weights}, &g) ||
+        (!sized && !takes_size(g, "embedding_bag", options->struct_size, sizeof given)))
         return samba_trace_none(g);
     SAMBA_SPEAKS(g, "embedding_bag");
     samba_node at = samba_trace_node(index);

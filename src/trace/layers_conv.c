@@ -83,7 +83,7 @@ static samba_value pad_input(const parameters *p, const char *what, samba_value 
         parameters p;                                                                                                                              \
         if (options)                                                                                                                               \
             o = *options;                                                                                                                          \
-        if (!begin(&p, #layer + 6, input, name, space, out_channels, kernel, o.groups, o.no_bias, transposed))                                     \
+        if (!begin(&p, &#layer[6], input, name, space, out_channels, kernel, o.groups, o.no_bias, transposed))                                     \
             return samba_trace_none(p.graph);                                                                                                      \
         samba_value y = functional(padded, p.weight, p.bias, &o);                                                                                  \
         samba_scope_pop(p.graph);                                                                                                                  \

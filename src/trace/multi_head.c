@@ -83,7 +83,7 @@ static bool check_weight(samba_graph *g, const char *name, samba_value weight, p
     char expected[SAMBA_TYPE_TEXT], given[SAMBA_TYPE_TEXT] = "none";
     if (weight.graph && !samba_trace_enter(what, 2, (samba_value[]){samba_trace_value(g, 0), weight}, &same))
         return false;
-    samba_node like = {.dtype = s->dtype, .rank = (uint8_t)rank};
+    samba_node like = {.dtype = (uint8_t)s->dtype, .rank = (uint8_t)rank};
     memcpy(like.shape, shape, sizeof *shape * (size_t)rank);
     if (weight.graph) {
         samba_node node = samba_trace_node(weight);

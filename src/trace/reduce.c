@@ -100,6 +100,8 @@ samba_value samba_amin(samba_value a, int count, const int *dims, bool keepdim)
 
 samba_value samba_aminmax(samba_value a, int count, const int *dims, bool keepdim, samba_value *max)
 {
+    if (!max)
+        return samba_trace_no_place("aminmax", a, "the maximum");
     samba_graph *graph;
     if (!samba_trace_enter("aminmax", 1, &a, &graph)) {
         *max = samba_trace_none(graph);
@@ -225,11 +227,15 @@ static samba_value extremum(const char *what, samba_op op, samba_value a, int di
 
 samba_value samba_max(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("max", a, "the indices");
     return extremum("max", SAMBA_OP_amax, a, dim, keepdim, indices);
 }
 
 samba_value samba_min(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("min", a, "the indices");
     return extremum("min", SAMBA_OP_amin, a, dim, keepdim, indices);
 }
 

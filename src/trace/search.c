@@ -52,6 +52,8 @@ samba_value samba_searchsorted(samba_value sorted, samba_value values, bool righ
 
 samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("nanmedian", a, "the indices");
     static const char what[] = "nanmedian";
     samba_graph *graph;
     int at;

@@ -40,6 +40,8 @@ static samba_ref order(samba_graph *graph, samba_op op, samba_ref a, int dim, in
 
 samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("sort", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -69,6 +71,8 @@ samba_value samba_msort(samba_value a)
 
 samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("topk", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -103,6 +107,8 @@ static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, i
 
 samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("kthvalue", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -118,6 +124,8 @@ samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samb
 
 samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("median", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -198,10 +206,14 @@ static samba_value running_extremum(samba_op op, samba_op index, samba_value a, 
 
 samba_value samba_cummax(samba_value a, int dim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("cummax", a, "the indices");
     return running_extremum(SAMBA_OP_cummax, SAMBA_OP_cummax_index, a, dim, indices);
 }
 
 samba_value samba_cummin(samba_value a, int dim, samba_value *indices)
 {
+    if (!indices)
+        return samba_trace_no_place("cummin", a, "the indices");
     return running_extremum(SAMBA_OP_cummin, SAMBA_OP_cummin_index, a, dim, indices);
 }

@@ -3,6 +3,7 @@
  * The frame of a model: inputs, parameters, hyperparameters, scopes, outputs, and the checks that every traced function begins
  * with. No function here can fail its caller: errors stick to the graph. A graph that is NULL gives values without a graph, which
  * every function takes and passes on. */
+#include "base/null.h"
 #include "trace/trace.h"
 
 #include <sambaflow/session.h> /* samba_tensor_kind */
@@ -133,7 +134,7 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
         return SAMBA_ERROR_ARGUMENT;
     SAMBA_TRY(samba_graph_status(graph));
     if (!example || !samba_tensor_name(example)[0]) {
-        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an input needs an example tensor with a name, given %s",
+        samba_graph_fail(graph, example ? SAMBA_ERROR_NAME : SAMBA_ERROR_ARGUMENT, "an input needs an example tensor with a name, given %s",
                          example ? "one without a name" : "NULL");
         return samba_graph_status(graph);
     }

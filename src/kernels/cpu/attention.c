@@ -4,13 +4,10 @@
  * threads, preparing. attention.h has the overview. */
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/pairs.h"
+#include "kernels/cpu/xsmm.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-
-#if defined(__x86_64__)
-#include <libxsmm.h>
-#endif
 
 enum { BLOCK = SAMBA_ATTENTION_BLOCK };
 enum {
@@ -26,7 +23,7 @@ static void make_kernel(samba_product *p, bool half)
 {
     bool turned = p->ska != 1;
     int64_t row_ld = turned ? p->ska : p->lda;
-    if (p->rows < 1 || p->cols < 1 || p->depth < 1 || row_ld < (turned ? p->rows : p->depth) || (turned && p->lda != 1) || row_ld > INT_MAX / 8 ||
+    if (!samba_xsmm_is_ready() || p->rows < 1 || p->cols < 1 || p->depth < 1 || row_ld < (turned ? p->rows : p->depth) || (turned && p->lda != 1) || row_ld > INT_MAX / 8 ||
         p->rows > INT_MAX / 8 || p->ldb > INT_MAX / 8 || p->ldc > INT_MAX / 8)
         return;
     int ldb = (int)p->ldb, lda = (int)row_ld, ldc = (int)p->ldc, flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
@@ -345,7 +342,8 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     s->size = s->class_ == SAMBA_F32 ? 4 : 8;
     s->unit = s->class_ == SAMBA_F32 ? M_LN2 : 1;
     s->group = s->attention.hkv > 0 ? s->h / s->attention.hkv : 1;
-    s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->use_libxsmm && samba_pairs_are_fast();
+    s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->use_libxsmm &&
+              samba_pairs_are_fast(prepare->kernels->isa);
     resolve(stage, s);
     s->one = samba_attention_is_one(s);
     s->half = s->half && !s->one;

@@ -136,7 +136,7 @@ static void NAME(differentiate)(void *s_, void *dp_, const void *kept_, const vo
     for (int64_t l = 0; l < lanes; l += STRIP) {
         REAL *restrict s = (REAL *)s_ + l, *restrict dp = (REAL *)dp_ + l;
         const REAL *restrict kept = kept_ ? (const REAL *)kept_ + l : NULL;
-        for (int64_t r = 0; r < queries; r++, s += NAME(LD), dp += NAME(LD), kept += kept ? NAME(LD) : 0) {
+        for (int64_t r = 0; r < queries; r++, s += NAME(LD), dp += NAME(LD)) {
             if (kept) {
                 SAMBA_VECTOR_LOOP
                 for (int i = 0; i < STRIP; i++) {
@@ -144,6 +144,7 @@ static void NAME(differentiate)(void *s_, void *dp_, const void *kept_, const vo
                     s[i] = p * kept[i];
                     dp[i] = p * (dp[i] * kept[i] - delta[r]) * scale;
                 }
+                kept += NAME(LD);
             } else {
                 SAMBA_VECTOR_LOOP
                 for (int i = 0; i < STRIP; i++) {

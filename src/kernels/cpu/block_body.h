@@ -161,7 +161,7 @@ INLINE VECTOR NAME(totals)(VECTOR *v)
         }
         UNROLL for (int i = 0; i < NAME_LANES / 2; i++)
             if (i < NAME_LANES / (2 * s))
-                v[i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], low) + __builtin_shuffle(v[2 * i], v[2 * i + 1], high);
+                v[i] = SHUFFLE2(v[2 * i], v[2 * i + 1], low) + SHUFFLE2(v[2 * i], v[2 * i + 1], high);
     }
     return v[0];
 }
@@ -256,8 +256,8 @@ INLINE void NAME(transpose_square)(VECTOR *v)
         UNROLL for (int i = 0; i < NAME_LANES; i++)
             if (!(i & s)) {
                 VECTOR x = v[i], y = v[i + s];
-                v[i] = __builtin_shuffle(x, y, low);
-                v[i + s] = __builtin_shuffle(x, y, high);
+                v[i] = SHUFFLE2(x, y, low);
+                v[i + s] = SHUFFLE2(x, y, high);
             }
     }
 }

@@ -4,6 +4,7 @@
  * once for double. */
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/shuffle.h"
 
 #if defined(__AVX512F__)
 #define MAX_VECTORS 4

@@ -5,7 +5,7 @@
  *
  * No bit of a result differs from what the instructions give one by one: products and sums are rounded separately, and sums are
  * added in reduce.c's order. */
-#pragma GCC optimize("fp-contract=off")
+#include "kernels/cpu/uncontracted.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/reduce_sum.h"
@@ -159,8 +159,10 @@ INLINE void mapped_block(const int map, const bool sums, const int with, float *
                 mapped_lanes(map, sums, with, d + i + p * LANES, a + i + p * LANES, b + i + p * LANES, c + i + p * LANES, center, &to, p);
         for (; i + LANES <= n; i += LANES)
             mapped_lanes(map, sums, with, d + i, a + i, b + i, c + i, center, &to, 0);
-        total = samba_across_f32((to.parts[0] + to.parts[1]) + (to.parts[2] + to.parts[3]));
-        product = samba_across_f32((to.products[0] + to.products[1]) + (to.products[2] + to.products[3]));
+        samba_lanes_f32 parts = (to.parts[0] + to.parts[1]) + (to.parts[2] + to.parts[3]);
+        samba_lanes_f32 products = (to.products[0] + to.products[1]) + (to.products[2] + to.products[3]);
+        total = samba_across_f32(&parts);
+        product = samba_across_f32(&products);
     }
     for (; i < n; i++) {
         float y = map == SAMBA_SUMMED_CENTER ? center : b[i];

@@ -18,12 +18,9 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/skip.h"
 #include "kernels/cpu/winograd.h"
+#include "kernels/cpu/xsmm.h"
 #include <limits.h>
 #include <string.h>
-
-#if defined(__x86_64__)
-#include <libxsmm.h>
-#endif
 
 /* k up to which panels are no gain where sums are made in place, as in the weight gradients of small batches: packing is too large a
  * part of the work. At k = 32 to 100 they took 1.1 to 1.7 times as long. */
@@ -399,6 +396,8 @@ static block_kernel make_kernel(const contraction *c, int64_t rows, int64_t cols
 {
     const samba_contract_plan *plan = &c->plan;
     block_kernel kernel = {NULL};
+    if (!samba_xsmm_is_ready())
+        return kernel;
     bool turned = plan->row_step != 1 && depth > 1;
     int64_t vector_ld = depth == 1 ? cols : plan->vector_ld, row_ld = turned ? plan->row_step : rows == 1 ? depth : plan->row_ld;
     if (vector_ld < cols || row_ld < (turned ? rows : depth) || (turned && rows > 1 && plan->row_ld != 1))

@@ -32,6 +32,20 @@ INLINE floats load(const float *p)
 }
 typedef floats small_sums[ROWS][VECTORS];
 
+#if defined(SAMBA_DENSE_PAIRS)
+#if defined(__clang__) /* Clang 16 does not survive a vector of bfloat16 made of one float */
+typedef floats pairs;
+INLINE floats add_pairs(floats sum, pairs a, floats b)
+{
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+}
+#else
+typedef __m512bh pairs;
+#define add_pairs(sum, a, b) ((floats)_mm512_dpbf16_ps((__m512)(sum), a, (__m512bh)(b)))
+#endif
+#endif
+
 INLINE void multiply_step(const int rows, const int vectors, const float *a, int64_t lda, const float *b, small_sums sums)
 {
     floats x[VECTORS];
@@ -41,9 +55,9 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
 #if defined(SAMBA_DENSE_PAIRS)
         float pair; /* rows that are read in place may begin at any bfloat16 */
         __builtin_memcpy(&pair, a + i * lda, sizeof pair);
-        __m512bh y = (__m512bh)_mm512_set1_ps(pair);
+        pairs y = (pairs)_mm512_set1_ps(pair);
         UNROLL for (int j = 0; j < vectors; j++)
-            sums[i][j] = (floats)_mm512_dpbf16_ps((__m512)sums[i][j], y, (__m512bh)x[j]);
+            sums[i][j] = add_pairs(sums[i][j], y, x[j]);
 #else
         floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
         UNROLL for (int j = 0; j < vectors; j++)

@@ -17,12 +17,9 @@
  * ends in the epilogue and is written once. */
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/finish.h"
+#include "kernels/cpu/xsmm.h"
 #include <limits.h>
 #include <string.h>
-
-#if defined(__x86_64__)
-#include <libxsmm.h>
-#endif
 
 enum {
     PRODUCT_BYTES = 64 << 10, /* of a block of channels, near the first cache: they are read as soon as made */
@@ -397,6 +394,8 @@ static samba_status fold_columns(const fold *f, const pixels *p, int lanes, samb
 #if defined(__x86_64__)
 static void make_kernels(fold *f)
 {
+    if (!samba_xsmm_is_ready())
+        return;
     pixels last = block_of_pixels(f, f->bands * f->across - 1);
     int64_t channels[2] = {f->channels, channels_of(f, f->channel_blocks - 1)};
     int64_t left = f->batches / f->groups - (f->image_blocks - 1) * f->images;

@@ -19,8 +19,9 @@ enum { BLOCK = 256, LINE = 64 }; /* indices at a time; bytes that two threads ha
 /* rows[k * stride] and table[at[k]], n of them, without those at NO_PLACE */
 typedef void element_fn(char *table, const int64_t *at, char *rows, int64_t stride, int64_t n);
 
-/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between */
-typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows, int64_t stride, int64_t n);
+/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between. Indices were
+ * looked at before: should one have changed, it counts as `last`, the table's last place. */
+typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows, int64_t stride, int64_t n, uint64_t last);
 
 typedef struct gather_state {
     samba_gather_stage gather;
@@ -51,11 +52,12 @@ typedef struct gather_state {
     DIRECT(name, memory, memory *t = &table[place]; memory *r = &rows[k * stride]; statement)
 #define DIRECT(name, memory, statement)                                                                 \
     static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width,  \
-                              int64_t step, char *rows_, int64_t stride, int64_t n)                     \
+                              int64_t step, char *rows_, int64_t stride, int64_t n, uint64_t last)      \
     {                                                                                                   \
         memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
         for (int64_t k = 0; k < n; k++) {                                                               \
-            int64_t place = index[k * index_stride] * width + k * step;                                 \
+            uint64_t at = (uint64_t)index[k * index_stride];                                            \
+            int64_t place = (int64_t)(at < last ? at : last) * width + k * step;                        \
             statement;                                                                                  \
         }                                                                                               \
     }
@@ -194,9 +196,9 @@ static void whole_row(const gather_state *s, int64_t place, int64_t table, int64
         else if (place == NO_PLACE)
             return;
         else if (s->gather.mode == SAMBA_GATHER_READ)
-            memcpy(to, s->table + (table + place) * size, (size_t)(n * size));
+            memmove(to, s->table + (table + place) * size, (size_t)(n * size));
         else if (s->gather.mode == SAMBA_GATHER_SET)
-            memcpy(s->table + (table + place) * size, to, (size_t)(n * size));
+            memmove(s->table + (table + place) * size, to, (size_t)(n * size));
         else
             combine_row(s, s->table + (table + place) * size, to, n);
         return;
@@ -241,7 +243,8 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
             int64_t part = n - k < BLOCK ? n - k : BLOCK, first = index + k * s->index_strides[last];
             char *to = s->table + (table + k * step) * size, *from = s->rows + (rows + k * stride) * size;
             if (direct && are_plain(s, (const int64_t *)s->index + first, s->index_strides[last], part)) {
-                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from, stride, part);
+                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from, stride, part,
+                          (uint64_t)s->gather.table_rows - 1);
                 continue;
             }
             find_places(s, first, s->index_strides[last], step, part, mine, at);

@@ -1,36 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which instruction sets this build has and this CPU runs. A table stands for all that its flags in meson.build allow the
- * compiler, so each of them is asked for. */
+ * Which instruction sets this build has and this processor runs, and which of them libxsmm keeps to. */
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/pairs.h"
+#include "kernels/cpu/processor.h"
 #include "kernels/cpu/rows.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-
-static bool has_f16c(void) /* GCC 10 does not know the name */
-{
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-#endif
+#include "kernels/cpu/xsmm.h"
+#include <stdlib.h>
 
 const char *const samba_isa_names[SAMBA_ISA_COUNT] = {"generic", "avx2", "avx512"};
 
 const samba_kernels *samba_kernels_for(samba_isa isa)
 {
+    if (isa > samba_processor_isa())
+        return NULL;
     switch (isa) {
     case SAMBA_ISA_GENERIC: return &samba_kernels_generic;
 #if defined(__x86_64__)
-    case SAMBA_ISA_AVX2:
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
-            return &samba_kernels_avx2;
-        return NULL;
-    case SAMBA_ISA_AVX512:
-        if (samba_kernels_for(SAMBA_ISA_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-            return &samba_kernels_avx512;
-        return NULL;
+    case SAMBA_ISA_AVX2: return &samba_kernels_avx2;
+    case SAMBA_ISA_AVX512: return &samba_kernels_avx512;
 #endif
     default: return NULL;
     }
@@ -58,10 +46,32 @@ const samba_rows *samba_rows_for(samba_isa isa)
     }
 }
 
-samba_isa samba_isa_best(void)
+samba_isa samba_isa_best(void) { return samba_processor_isa(); }
+
+bool samba_pairs_are_fast(samba_isa isa) { return isa == SAMBA_ISA_AVX512 && samba_processor_has_pairs(); }
+
+#if defined(__x86_64__)
+bool samba_xsmm_is_ready(void)
 {
-    for (int isa = SAMBA_ISA_COUNT - 1; isa > SAMBA_ISA_GENERIC; isa--)
-        if (samba_kernels_for((samba_isa)isa))
-            return (samba_isa)isa;
-    return SAMBA_ISA_GENERIC;
+    static int ready; /* as libxsmm's own state, of the process: a table that is there stays, and looking for it passes over a megabyte */
+    libxsmm_registry_info info;
+    if (__atomic_load_n(&ready, __ATOMIC_RELAXED))
+        return true;
+    if (libxsmm_get_registry_info(&info) != EXIT_SUCCESS)
+        return false;
+    __atomic_store_n(&ready, 1, __ATOMIC_RELAXED);
+    return true;
+}
+#endif
+
+bool samba_isa_has_libxsmm(samba_isa isa)
+{
+    if (isa == samba_isa_best())
+        return true;
+#if defined(__x86_64__)
+    static const int most[SAMBA_ISA_COUNT] = {LIBXSMM_X86_GENERIC, LIBXSMM_X86_AVX2, LIBXSMM_X86_ALLFEAT};
+    return libxsmm_get_target_archid() <= most[isa];
+#else
+    return false;
+#endif
 }

@@ -3,11 +3,12 @@
  * Element-wise kernels, and the table of all kernels of one ISA. Compiled once for each ISA: plain loops that the compiler
  * turns into vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the
  * condition. Integers wrap. */
-#pragma GCC optimize("fp-contract=off") /* a function gives the same bits in every loop that it is part of */
+#include "kernels/cpu/uncontracted.h"
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/vector_activation.h"
 #include <float.h>
+#include <string.h>
 
 static inline int64_t wrap_add(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
 static inline int64_t wrap_sub(int64_t x, int64_t y) { return (int64_t)((uint64_t)x - (uint64_t)y); }
@@ -73,6 +74,42 @@ static inline int64_t truncate_f64(double x) { return x >= -0x1p63 && x < 0x1p63
         }                                                                                                                    \
     }
 
+/* An expression that calls functions of the C library. Their vector code and their plain code differ in last bits, so all elements take the same
+ * code: so many at a time, the last of a tile filled up with ones. A value that the backward computes again in another tile is then the
+ * same value, as a comparison with it needs (the gradient of amax). */
+enum { CALLS = 16 };
+#define CALLED(name, class, result, type, expression, second)                                                                \
+    static __attribute__((noinline)) void name##_##class##_calls(result *d, const type *a, const type *b)                    \
+    {                                                                                                                        \
+        (void)b;                                                                                                             \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int i = 0; i < CALLS; i++) {                                                                                    \
+            type x = a[i], y = b[i];                                                                                         \
+            (void)y;                                                                                                         \
+            d[i] = (result)(expression);                                                                                     \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    HEAD(name##_##class)                                                                                                     \
+    {                                                                                                                        \
+        result *d = d_, rest[CALLS];                                                                                         \
+        const type *a = a_, *b = second;                                                                                     \
+        type x[CALLS], y[CALLS];                                                                                             \
+        int64_t done = 0;                                                                                                    \
+        (void)b_, (void)c_;                                                                                                  \
+        for (; done + CALLS <= n; done += CALLS)                                                                             \
+            name##_##class##_calls(d + done, a + done, b + done);                                                            \
+        if (done == n)                                                                                                       \
+            return;                                                                                                          \
+        for (int i = 0; i < CALLS; i++) {                                                                                    \
+            x[i] = done + i < n ? a[done + i] : 1;                                                                           \
+            y[i] = done + i < n ? b[done + i] : 1;                                                                           \
+        }                                                                                                                    \
+        name##_##class##_calls(rest, x, y);                                                                                  \
+        memcpy(d + done, rest, (size_t)(n - done) * sizeof *rest);                                                           \
+    }
+#define CALLED1(name, class, result, type, expression) CALLED(name, class, result, type, expression, a_)
+#define CALLED2(name, class, result, type, expression) CALLED(name, class, result, type, expression, b_)
+
 #define WHERE(class, type)                                                                                                   \
     HEAD(where_##class)                                                                                                      \
     {                                                                                                                        \
@@ -122,15 +159,15 @@ UNARY(sqrt, f64, double, double, sqrt(x))
 UNARY(rsqrt, f32, float, float, 1.0f / sqrtf(x))
 UNARY(rsqrt, f64, double, double, 1.0 / sqrt(x))
 UNARY(exp, f32, float, float, vector_exp(x))
-UNARY(exp, f64, double, double, exp(x))
+CALLED1(exp, f64, double, double, exp(x))
 UNARY(log, f32, float, float, vector_log(x))
-UNARY(log, f64, double, double, log(x))
+CALLED1(log, f64, double, double, log(x))
 UNARY(expm1, f32, float, float, vector_expm1(x))
-UNARY(expm1, f64, double, double, expm1(x))
-UNARY(sin, f32, float, float, sinf(x))
-UNARY(sin, f64, double, double, sin(x))
-UNARY(cos, f32, float, float, cosf(x))
-UNARY(cos, f64, double, double, cos(x))
+CALLED1(expm1, f64, double, double, expm1(x))
+CALLED1(sin, f32, float, float, sinf(x))
+CALLED1(sin, f64, double, double, sin(x))
+CALLED1(cos, f32, float, float, cosf(x))
+CALLED1(cos, f64, double, double, cos(x))
 UNARY(floor, f32, float, float, floorf(x))
 UNARY(floor, f64, double, double, floor(x))
 UNARY(floor, i64, int64_t, int64_t, x)
@@ -144,17 +181,17 @@ UNARY(round, f32, float, float, nearbyintf(x))
 UNARY(round, f64, double, double, nearbyint(x))
 UNARY(round, i64, int64_t, int64_t, x)
 UNARY(tanh, f32, float, float, vector_tanh(x))
-UNARY(tanh, f64, double, double, tanh(x))
+CALLED1(tanh, f64, double, double, tanh(x))
 UNARY(sigmoid, f32, float, float, vector_sigmoid(x))
-UNARY(sigmoid, f64, double, double, vector_sigmoid64(x))
+CALLED1(sigmoid, f64, double, double, vector_sigmoid64(x))
 UNARY(gelu, f32, float, float, vector_gelu(x))
-UNARY(gelu, f64, double, double, vector_gelu64(x))
+CALLED1(gelu, f64, double, double, vector_gelu64(x))
 BINARY(gelu_grad, f32, float, float, y *vector_gelu_slope(x))
-BINARY(gelu_grad, f64, double, double, y *vector_gelu_slope64(x))
+CALLED2(gelu_grad, f64, double, double, y *vector_gelu_slope64(x))
 UNARY(gelu_tanh, f32, float, float, vector_gelu_tanh(x))
-UNARY(gelu_tanh, f64, double, double, vector_gelu_tanh64(x))
+CALLED1(gelu_tanh, f64, double, double, vector_gelu_tanh64(x))
 BINARY(gelu_tanh_grad, f32, float, float, y *vector_gelu_tanh_slope(x))
-BINARY(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
+CALLED2(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
 /* What value and slope share is computed once. */
 static void gelu_tanh_both(float *grad, float *value, const float *a, const float *b, int64_t n)
 {
@@ -169,8 +206,8 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
 /* Functions that models seldom meet: double's, whose result is rounded once. They are right to half a unit and more, and as monotone as
  * they should be. */
 #define BY_DOUBLE(name)                                                                                                      \
-    UNARY(name, f32, float, float, name((double)x))                                                                          \
-    UNARY(name, f64, double, double, name(x))
+    CALLED1(name, f32, float, float, name((double)x))                                                                        \
+    CALLED1(name, f64, double, double, name(x))
 BY_DOUBLE(log1p)
 BY_DOUBLE(erf)
 BY_DOUBLE(exp2)
@@ -186,21 +223,21 @@ BY_DOUBLE(asinh)
 BY_DOUBLE(acosh)
 BY_DOUBLE(atanh)
 BY_DOUBLE(erfc)
-BINARY(atan2, f32, float, float, atan2((double)x, (double)y))
-BINARY(atan2, f64, double, double, atan2(x, y))
+CALLED2(atan2, f32, float, float, atan2((double)x, (double)y))
+CALLED2(atan2, f64, double, double, atan2(x, y))
 BINARY(hypot, f32, float, float, vector_hypot(x, y))
-BINARY(hypot, f64, double, double, hypot(x, y))
+CALLED2(hypot, f64, double, double, hypot(x, y))
 BINARY(copysign, f32, float, float, copysignf(x, y))
 BINARY(copysign, f64, double, double, copysign(x, y))
 
 UNARY(silu, f32, float, float, vector_silu(x))
-UNARY(silu, f64, double, double, x *vector_sigmoid64(x))
+CALLED1(silu, f64, double, double, x *vector_sigmoid64(x))
 BINARY(silu_grad, f32, float, float, y *vector_silu_slope(x))
-BINARY(silu_grad, f64, double, double, y *vector_silu_slope64(x))
+CALLED2(silu_grad, f64, double, double, y *vector_silu_slope64(x))
 UNARY(mish, f32, float, float, vector_mish(x))
-UNARY(mish, f64, double, double, vector_mish64(x))
+CALLED1(mish, f64, double, double, vector_mish64(x))
 BINARY(mish_grad, f32, float, float, y *vector_mish_slope(x))
-BINARY(mish_grad, f64, double, double, y *vector_mish_slope64(x))
+CALLED2(mish_grad, f64, double, double, y *vector_mish_slope64(x))
 
 /* What is left of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and what is
  * not finite, send the tile to the C library. */
@@ -257,8 +294,8 @@ OF_REST(floor_divide, floor_quotient(x, y, rest, plain_quotient(x, y)), any_floo
 BINARY(trunc_divide, f32, float, float, truncf(x / y))
 BINARY(trunc_divide, f64, double, double, trunc(x / y))
 
-BINARY(pow, f32, float, float, powf(x, y))
-BINARY(pow, f64, double, double, pow(x, y))
+CALLED2(pow, f32, float, float, powf(x, y))
+CALLED2(pow, f64, double, double, pow(x, y))
 UNARY(round_bfloat16, f32, float, float, float_of_bfloat16(bfloat16_of_float(x)))
 UNARY(round_float16, f32, float, float, float_of_float16(float16_of_float(x)))
 

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of which one element matters, that in the column of the row's label (cross entropy): instead of comparing every column's
- * number, in 64 bits, the one element is found. And rows that are taken or left as a whole. combine.c makes these codes. */
+ * number, in 64 bits, the one element is found. And rows that are taken or left as a whole. combine.c makes these codes.
+ *
+ * A label may lie in memory that the program writes as well, and is read once: what was found to be a column is that column. */
 #include "kernels/cpu/tile.h"
 #include <math.h>
 #include <string.h>
+
+/* The column of the label in the tile; -1 where it is in another. */
+static inline int64_t column_of(const samba_frame *frame, const int64_t *label)
+{
+    int64_t column = __atomic_load_n(label, __ATOMIC_RELAXED);
+    return column >= frame->col && column - frame->col < frame->cols ? column - frame->col : -1;
+}
 
 void samba_tile_set(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
@@ -14,9 +23,11 @@ void samba_tile_set(const samba_tile_program *program, samba_frame *frame, const
     const float *there = eq ? &one : (const float *)frame->pointers[code->b];
     const float *elsewhere = eq ? &zero : (const float *)frame->pointers[code->c];
     program->kernels->fill[SAMBA_F32](d, elsewhere, frame->rows * frame->cols);
-    for (int64_t r = 0; r < frame->rows; r++)
-        if (labels[r] >= frame->col && labels[r] - frame->col < frame->cols)
-            d[r * frame->cols + labels[r] - frame->col] = *there;
+    for (int64_t r = 0; r < frame->rows; r++) {
+        int64_t column = column_of(frame, &labels[r]);
+        if (column >= 0)
+            d[r * frame->cols + column] = *there;
+    }
 }
 
 void samba_tile_pick(samba_frame *frame, const samba_code *code)
@@ -27,8 +38,9 @@ void samba_tile_pick(samba_frame *frame, const samba_code *code)
     for (int64_t r = 0; r < frame->rows; r++) {
         if (frame->first)
             d[r] = -INFINITY;
-        if (labels[r] >= frame->col && labels[r] - frame->col < frame->cols)
-            d[r] = a[r * frame->cols + labels[r] - frame->col];
+        int64_t column = column_of(frame, &labels[r]);
+        if (column >= 0)
+            d[r] = a[r * frame->cols + column];
     }
 }
 

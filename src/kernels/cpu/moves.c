@@ -4,6 +4,7 @@
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/parts.h"
+#include "kernels/cpu/shuffle.h"
 #include <string.h>
 
 /* A square of 16 bytes a row changes rows for columns: each step puts rows of the first half between those of the second, and after
@@ -23,8 +24,8 @@
         {                                                                                                                    \
             _Pragma("GCC unroll 8") for (int i = 0; i < (lanes) / 2; i++)                                                    \
             {                                                                                                                \
-                next[2 * i] = __builtin_shuffle(v[i], v[i + (lanes) / 2], low);                                              \
-                next[2 * i + 1] = __builtin_shuffle(v[i], v[i + (lanes) / 2], high);                                         \
+                next[2 * i] = SHUFFLE2(v[i], v[i + (lanes) / 2], low);                                              \
+                next[2 * i + 1] = SHUFFLE2(v[i], v[i + (lanes) / 2], high);                                         \
             }                                                                                                                \
             _Pragma("GCC unroll 16") for (int i = 0; i < (lanes); i++) v[i] = next[i];                                       \
         }                                                                                                                    \

@@ -12,15 +12,6 @@ enum {
     LINE = 32   /* elements of a cache line */
 };
 
-bool samba_pairs_are_fast(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
-
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 /* to[i*ld + k] for rows of any strides, with the zero that an odd last k needs. */

@@ -362,8 +362,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 static bool is_pairs(const samba_contract_problem *problem)
 {
-    return problem->kernels->isa == SAMBA_ISA_AVX512 && problem->contract.a.dtype == SAMBA_BFLOAT16 &&
-           problem->contract.b.dtype == SAMBA_BFLOAT16 && samba_pairs_are_fast();
+    return problem->contract.a.dtype == SAMBA_BFLOAT16 && problem->contract.b.dtype == SAMBA_BFLOAT16 && samba_pairs_are_fast(problem->kernels->isa);
 }
 
 bool samba_panel_suits(const samba_contract_problem *problem)

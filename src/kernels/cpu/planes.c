@@ -4,6 +4,7 @@
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/parts.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/cpu/shuffle.h"
 #include <math.h>
 #include <string.h>
 

@@ -42,8 +42,8 @@ INLINE void NAME(forward_rows)(int64_t rows, int64_t x_step, int64_t y_step, int
         VECTOR a = NAME(load_span)(x, v->first), b = NAME(load_span)(x + v->apart, v->second);
         VECTOR c = NAME(load_span)(x + w, v->first), d = NAME(load_span)(x + w + v->apart, v->second);
         VECTOR left = NAME(beaten)(a, c, a, c), right = NAME(beaten)(b, d, b, d);
-        a = __builtin_shuffle(left, right, v->even);
-        b = __builtin_shuffle(left, right, v->odd);
+        a = SHUFFLE2(left, right, v->even);
+        b = SHUFFLE2(left, right, v->odd);
         NAME(store_span)(y, v->all, NAME(beaten)(a, b, a, b));
     }
 }
@@ -60,8 +60,8 @@ INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, in
     VECTOR r = NAME(load_span)(x + w, v->first), s = NAME(load_span)(x + w + v->apart, v->second);
     for (int64_t row = 0; row < rows; row++, dy += y_step, dx += x_step) {
         VECTOR g = NAME(load_span)(dy, v->all);
-        VECTOR a = __builtin_shuffle(p, q, v->even), b = __builtin_shuffle(p, q, v->odd);
-        VECTOR c = __builtin_shuffle(r, s, v->even), d = __builtin_shuffle(r, s, v->odd);
+        VECTOR a = SHUFFLE2(p, q, v->even), b = SHUFFLE2(p, q, v->odd);
+        VECTOR c = SHUFFLE2(r, s, v->even), d = SHUFFLE2(r, s, v->odd);
         if (row + 1 < rows) {
             x += x_step;
             p = NAME(load_span)(x, v->first), q = NAME(load_span)(x + v->apart, v->second);
@@ -70,11 +70,11 @@ INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, in
         VECTOR top = NAME(beaten)(a, b, a, b), bottom = NAME(beaten)(c, d, c, d);
         VECTOR above = NAME(beaten)(top, bottom, g, zero), below = NAME(beaten)(top, bottom, zero, g);
         VECTOR left = NAME(beaten)(a, b, above, zero), right = NAME(beaten)(a, b, zero, above);
-        NAME(store_span)(dx, v->first, __builtin_shuffle(left, right, v->low));
-        NAME(store_span)(dx + v->apart, v->second, __builtin_shuffle(left, right, v->high));
+        NAME(store_span)(dx, v->first, SHUFFLE2(left, right, v->low));
+        NAME(store_span)(dx + v->apart, v->second, SHUFFLE2(left, right, v->high));
         left = NAME(beaten)(c, d, below, zero), right = NAME(beaten)(c, d, zero, below);
-        NAME(store_span)(dx + w, v->first, __builtin_shuffle(left, right, v->low));
-        NAME(store_span)(dx + w + v->apart, v->second, __builtin_shuffle(left, right, v->high));
+        NAME(store_span)(dx + w, v->first, SHUFFLE2(left, right, v->low));
+        NAME(store_span)(dx + w + v->apart, v->second, SHUFFLE2(left, right, v->high));
     }
 }
 
@@ -185,8 +185,8 @@ INLINE void NAME(deal)(const samba_pool_plan *plan, const T *x, int64_t rows, in
                 a = NAME(greater)(a, NAME(load_span)(x + k * apart, first));
                 b = NAME(greater)(b, NAME(load_span)(x + k * apart + NAME_LANES, second));
             }
-            NAME(store_span)(left + i, NAME(span_of)(even->count - i), __builtin_shuffle(a, b, evens));
-            NAME(store_span)(right + i, NAME(span_of)(odd->count - i), __builtin_shuffle(a, b, odds));
+            NAME(store_span)(left + i, NAME(span_of)(even->count - i), SHUFFLE2(a, b, evens));
+            NAME(store_span)(right + i, NAME(span_of)(odd->count - i), SHUFFLE2(a, b, odds));
         }
         return;
     }
@@ -366,7 +366,7 @@ static int64_t NAME(find_greatest)(const T *x, int64_t n)
         most = x[i] > most || NO_NUMBER(x[i]) ? x[i] : most;
     if (NO_NUMBER(most)) {
         int64_t at = n - 1;
-        while (!NO_NUMBER(x[at]))
+        while (at > 0 && !NO_NUMBER(x[at]))
             at--;
         return at;
     }
@@ -382,7 +382,7 @@ static int64_t NAME(find_greatest)(const T *x, int64_t n)
         if (there)
             break;
     }
-    while (x[at] != most)
+    while (at < n - 1 && x[at] != most)
         at++;
     return at;
 }

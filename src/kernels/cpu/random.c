@@ -6,6 +6,7 @@
  * On x86 a vector holds one word of several blocks, each in a lane of 64 bits, since the instruction that multiplies 32 by
  * 32 bits takes and gives such lanes (a loop in plain C comes out 3 to 5 times slower). */
 #include "kernels/cpu/parts.h"
+#include "kernels/cpu/shuffle.h"
 #include "tensor/philox.h"
 
 #if defined(__x86_64__)
@@ -58,8 +59,8 @@ static int64_t random_blocks(float *d, uint64_t seed, uint64_t block, int64_t bl
             key1 += UINT32_C(0xBB67AE85);
         }
         words64 first = c1 << 32 | (c0 & 0xffffffffu), second = c3 << 32 | (c2 & 0xffffffffu);
-        store_floats(d + 4 * b, __builtin_shuffle(first, second, low));
-        store_floats(d + 4 * b + 2 * LANES, __builtin_shuffle(first, second, high));
+        store_floats(d + 4 * b, SHUFFLE2(first, second, low));
+        store_floats(d + 4 * b + 2 * LANES, SHUFFLE2(first, second, high));
     }
     return b;
 }

@@ -17,11 +17,13 @@ typedef float samba_lanes_f32 __attribute__((vector_size(64)));
 typedef double samba_lanes_f64 __attribute__((vector_size(64)));
 typedef uint64_t samba_lanes_i64 __attribute__((vector_size(64)));
 
-/* Lanes are added by halves: the upper to the lower, until one is left. */
+/* Lanes are added by halves: the upper to the lower, until one is left. Vectors are handed on by pointer: how one is passed as a value
+ * depends on the instruction set. */
 #define HALVES(x, ...) ((x) + __builtin_shufflevector(x, x, __VA_ARGS__))
 #define ACROSS(name, type)                                                                                                   \
-    static inline type samba_across_##name(samba_lanes_##name x)                                                             \
+    static inline type samba_across_##name(const samba_lanes_##name *lanes)                                                  \
     {                                                                                                                        \
+        samba_lanes_##name x = *lanes;                                                                                       \
         x = HALVES(x, 4, 5, 6, 7, 0, 1, 2, 3);                                                                               \
         x = HALVES(x, 2, 3, 4, 5, 6, 7, 0, 1);                                                                               \
         x = HALVES(x, 1, 2, 3, 4, 5, 6, 7, 0);                                                                               \
@@ -29,8 +31,9 @@ typedef uint64_t samba_lanes_i64 __attribute__((vector_size(64)));
     }
 ACROSS(f64, double)
 ACROSS(i64, uint64_t)
-static inline float samba_across_f32(samba_lanes_f32 x)
+static inline float samba_across_f32(const samba_lanes_f32 *lanes)
 {
+    samba_lanes_f32 x = *lanes;
     x = HALVES(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     x = HALVES(x, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3);
     x = HALVES(x, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1);
@@ -68,7 +71,7 @@ static inline float samba_across_f32(samba_lanes_f32 x)
             for (; i + LANES <= n; i += LANES)                                                                               \
                 samba_add_lanes_##name(&part0, a + i, b ? b + i : b);                                                        \
             part0 = (part0 + part1) + (part2 + part3);                                                                       \
-            sum = samba_across_##name(part0);                                                                                \
+            sum = samba_across_##name(&part0);                                                                               \
         }                                                                                                                    \
         for (; i < n; i++)                                                                                                   \
             sum += b ? a[i] * b[i] : a[i];                                                                                   \

@@ -7,6 +7,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/shuffle.h"
 
 enum { LANES = VECTOR_BYTES / 4, ROWS = 4, NARROW = 8, LONG = 8192 /* bytes of x: a quarter of the nearest cache */ };
 
@@ -46,7 +47,7 @@ INLINE ints lane_numbers(void)
 INLINE float total(floats v)
 {
     UNROLL for (int width = LANES / 2; width > 0; width /= 2)
-        v += __builtin_shuffle(v, lane_numbers() ^ width);
+        v += SHUFFLE1(v, lane_numbers() ^ width);
     return v[0];
 }
 

@@ -17,7 +17,7 @@ bool samba_tile_has_collect(const samba_tile_program *program) { return program-
 static void fill_constant(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     float f32 = (float)code->immediate;
-    int64_t i64 = code->class_ == SAMBA_I64 ? (int64_t)code->immediate : 0;
+    int64_t i64 = code->class_ == SAMBA_I64 ? samba_double_to_int64(code->immediate) : 0;
     const void *values[3] = {[SAMBA_F32] = &f32, [SAMBA_F64] = &code->immediate, [SAMBA_I64] = &i64};
     program->kernels->fill[code->class_](frame->pointers[code->d], values[code->class_], program->fill);
 }

@@ -11,13 +11,14 @@ typedef struct reading {
     const samba_prepare *prepare;
     const samba_stage *stage;
     const samba_instruction *list;
-    int a[MOST], b[MOST];   /* the instructions that made the sources of instruction i; -1 none */
+    int a[MOST], b[MOST], c[MOST]; /* the instructions that made the sources of instruction i; -1 none */
     int store[MOST], stores; /* instructions that store */
 } reading;
 
-static float *place_of(const reading *r, const samba_operand *operand)
+static void *place_of(const reading *r, const samba_operand *operand)
 {
-    return (float *)(r->prepare->memory + r->prepare->buffers[operand->buffer].offset) + operand->offset;
+    int64_t size = (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+    return r->prepare->memory + r->prepare->buffers[operand->buffer].offset + operand->offset * size;
 }
 
 /* A load after a store there would give the new value. */
@@ -42,6 +43,7 @@ static bool read_program(reading *r)
         const samba_instruction *x = &r->list[i];
         r->a[i] = x->a >= 0 ? maker[x->a] : -1;
         r->b[i] = x->b >= 0 ? maker[x->b] : -1;
+        r->c[i] = x->c >= 0 ? maker[x->c] : -1;
         if (x->op == SAMBA_TILE_store)
             r->store[r->stores++] = i;
         else if (x->d < 0 || program->registers[x->d].class_ != SAMBA_F32 || reads_what_is_stored(r, x))
@@ -68,7 +70,8 @@ static float *array(const reading *r, int at, int op)
     return operand->dtype == SAMBA_FLOAT32 ? place_of(r, operand) : NULL;
 }
 
-static const float *scalar(const reading *r, int at)
+/* Memory of a load that gives one number of that dtype everywhere; NULL. */
+static const void *number(const reading *r, int at, samba_dtype dtype)
 {
     if (at < 0 || r->list[at].op != SAMBA_TILE_load)
         return NULL;
@@ -76,8 +79,10 @@ static const float *scalar(const reading *r, int at)
     for (int i = 0; i < r->stage->rank; i++)
         if (r->stage->domain[i] != 1 && operand->strides[i] != 0)
             return NULL;
-    return operand->dtype == SAMBA_FLOAT32 ? place_of(r, operand) : NULL;
+    return operand->dtype == (int32_t)dtype ? place_of(r, operand) : NULL;
 }
+
+static const float *scalar(const reading *r, int at) { return number(r, at, SAMBA_FLOAT32); }
 
 /* ---- expressions; each true where `at` is one ---- */
 static bool is(const reading *r, int at, int op, int *a, int *b)
@@ -146,18 +151,64 @@ static bool is_stored(const reading *r, int at, const float *memory)
     return false;
 }
 
-/* p - (momentum' or d) * rate, d = g + p * decay, momentum' = momentum * keep + d */
+/* active ? x : y, where `y` is that */
+static bool is_choice(const reading *r, int at, const uint8_t **active, int *x, int *y)
+{
+    if (at < 0 || r->list[at].op != SAMBA_TILE_where)
+        return false;
+    const uint8_t *flag = number(r, r->a[at], SAMBA_BOOL);
+    if (!flag || (*active && *active != flag))
+        return false;
+    *active = flag;
+    *x = r->b[at];
+    *y = r->c[at];
+    return true;
+}
+
+/* Is what the momentum becomes while it counts, and else the momentum that is there, stored there? */
+static bool keeps_momentum(const reading *r, int mean, samba_update *u)
+{
+    bool kept = false;
+    for (int i = 0; i < r->stores; i++) {
+        int next, before;
+        kept = kept || (array(r, r->store[i], SAMBA_TILE_store) == u->mean && is_choice(r, r->a[r->store[i]], &u->active, &next, &before) && next == mean &&
+                        array(r, before, SAMBA_TILE_load) == u->mean);
+    }
+    return kept;
+}
+
+/* With momentum: what `at` is of d, which is found. momentum * keep + d, or, where a run decides whether there is momentum,
+ * active ? m or d + m * keep : d, with m = momentum * keep + d * share */
+static bool read_momentum(const reading *r, int at, samba_update *u, int *d)
+{
+    int mean = at, taken, other, scaled_d;
+    const float *again = NULL;
+    if (!is_choice(r, at, &u->active, &mean, d))
+        return scaled_and(r, at, &u->mean, &u->keep_mean, d) && is_stored(r, at, u->mean);
+    if (is(r, mean, SAMBA_TILE_add, &taken, &other) && (taken == *d || other == *d)) {
+        u->nesterov = true;
+        if (!with_scalar(r, taken == *d ? other : taken, SAMBA_TILE_mul, &mean, &again))
+            return false;
+    }
+    if (!is(r, mean, SAMBA_TILE_add, &taken, &other))
+        return false;
+    bool found = scaled(r, taken, &u->mean, &u->keep_mean) && with_scalar(r, other, SAMBA_TILE_mul, &scaled_d, &u->share) && scaled_d == *d;
+    if (!found) {
+        u->mean = NULL;
+        found = scaled(r, other, &u->mean, &u->keep_mean) && with_scalar(r, taken, SAMBA_TILE_mul, &scaled_d, &u->share) && scaled_d == *d;
+    }
+    return found && (!u->nesterov || again == u->keep_mean) && keeps_momentum(r, mean, u);
+}
+
+/* p - step * rate, step of d with momentum or without, d = g + p * decay */
 static bool read_sgd(const reading *r, int result, samba_update *u)
 {
     int p, step, d, gradient;
     if (!is(r, result, SAMBA_TILE_sub, &p, &step) || !(u->parameter = array(r, p, SAMBA_TILE_load)) ||
         !is_stored(r, result, u->parameter) || !with_scalar(r, step, SAMBA_TILE_mul, &d, &u->rate))
         return false;
-    if (r->stores == 2) {
-        int mean = d;
-        if (!scaled_and(r, mean, &u->mean, &u->keep_mean, &d) || !is_stored(r, mean, u->mean))
-            return false;
-    }
+    if (r->stores == 2 && !read_momentum(r, d, u, &d))
+        return false;
     return scaled_and(r, d, &u->parameter, &u->decay, &gradient) && read_gradient(r, gradient, u);
 }
 

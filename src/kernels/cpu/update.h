@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer updates that need no interpreter: the tile programs of SGD, with momentum or without, and of AdamW, each with clipping
- * or without, over float32 tensors that lie in one piece. As one loop they take what the caches give; instruction by instruction
+ * Optimizer updates that need no interpreter: the tile programs of SGD, with momentum, Nesterov's too, or without, and of AdamW, each with
+ * clipping or without, over float32 tensors that lie in one piece. As one loop they take what the caches give; instruction by instruction
  * each passes over its tile three times and more. A program is recognised by what it computes (update.c), so the result is the
- * interpreter's to the last bit. */
+ * interpreter's to the last bit. SGD whose momentum is 0 in a run costs what SGD without one does: its buffer is neither read nor written. */
 #ifndef SAMBA_CPU_UPDATE_H
 #define SAMBA_CPU_UPDATE_H
 
@@ -16,6 +16,9 @@ typedef struct samba_update {
     const float *clip;            /* factor of the gradient; NULL: none */
     const float *decay;           /* SGD: added to the gradient, times the parameter. AdamW: factor of the parameter */
     const float *keep_mean;       /* SGD: the momentum's factor */
+    const float *share;           /* SGD: the gradient's factor in the momentum; NULL: 1 */
+    const uint8_t *active;        /* SGD: the momentum counts while this is not 0; NULL: always */
+    bool nesterov;                /* SGD */
     const float *share_mean;      /* AdamW: how far the mean moves towards the gradient */
     const float *keep_square, *share_square, *scale, *eps; /* AdamW */
     const float *rate;

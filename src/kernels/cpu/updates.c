@@ -2,35 +2,59 @@
  *
  * The loops behind update.h, compiled once for each ISA. Products and sums are rounded separately and in the programs' order, so
  * that no bit differs from what the interpreter gives. */
-#pragma GCC optimize("fp-contract=off")
+#include "kernels/cpu/uncontracted.h"
 #include "kernels/cpu/parts.h"
 
 #include <math.h>
 
-static inline __attribute__((always_inline)) void sgd_of(const samba_update *u, int64_t first, int64_t count, const bool clip, const bool momentum)
+static inline __attribute__((always_inline)) void sgd_of(const samba_update *u, int64_t first, int64_t count, const bool clip, const bool momentum,
+                                                         const bool whole)
 {
     float *p = u->parameter + first, *m = momentum ? u->mean + first : NULL;
     const float *g = u->gradient + first;
     const float factor = clip ? *u->clip : 1, decay = *u->decay, keep = momentum ? *u->keep_mean : 0, rate = *u->rate;
+    const float share = whole ? 1 : *u->share;
     SAMBA_VECTOR_LOOP
     for (int64_t i = 0; i < count; i++) {
         float d = (clip ? g[i] * factor : g[i]) + p[i] * decay;
         if (momentum)
-            m[i] = d = m[i] * keep + d;
+            m[i] = d = m[i] * keep + (whole ? d : d * share);
         p[i] = p[i] - d * rate;
     }
 }
 
+static inline __attribute__((always_inline)) void nesterov_of(const samba_update *u, int64_t first, int64_t count, const bool clip)
+{
+    float *p = u->parameter + first, *m = u->mean + first;
+    const float *g = u->gradient + first;
+    const float factor = clip ? *u->clip : 1, decay = *u->decay, keep = *u->keep_mean, rate = *u->rate, share = *u->share;
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < count; i++) {
+        float d = (clip ? g[i] * factor : g[i]) + p[i] * decay;
+        float next = m[i] * keep + d * share;
+        m[i] = next;
+        p[i] = p[i] - (d + next * keep) * rate;
+    }
+}
+
+static inline __attribute__((always_inline)) void sgd_clipped(const samba_update *u, int64_t first, int64_t count, const bool clip)
+{
+    if (!u->mean || (u->active && !*u->active))
+        sgd_of(u, first, count, clip, false, true);
+    else if (u->nesterov)
+        nesterov_of(u, first, count, clip);
+    else if (!u->share || *u->share == 1)
+        sgd_of(u, first, count, clip, true, true);
+    else
+        sgd_of(u, first, count, clip, true, false);
+}
+
 static void sgd(const samba_update *u, int64_t first, int64_t count)
 {
-    if (u->clip && u->mean)
-        sgd_of(u, first, count, true, true);
-    else if (u->clip)
-        sgd_of(u, first, count, true, false);
-    else if (u->mean)
-        sgd_of(u, first, count, false, true);
+    if (u->clip)
+        sgd_clipped(u, first, count, true);
     else
-        sgd_of(u, first, count, false, false);
+        sgd_clipped(u, first, count, false);
 }
 
 static inline __attribute__((always_inline)) void adamw_of(const samba_update *u, int64_t first, int64_t count, const bool clip)
