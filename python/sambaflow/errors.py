@@ -65,6 +65,10 @@ class InternalError(SambaError, RuntimeError):
     """A mistake of the library; please report it."""
 
 
+class NoEffectWarning(UserWarning):
+    """What a program asks for, and what it asks for means nothing here: it was left out."""
+
+
 class HostFallbackWarning(UserWarning):
     """The library has no kernel for an operator outside tracing: torch computed it on the host."""
 

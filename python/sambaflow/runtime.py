@@ -18,7 +18,7 @@ import weakref
 from sambaflow import dlpack
 from sambaflow._core import ffi, lib
 from sambaflow.errors import StateError, raise_status
-from sambaflow.words import array_of, encoded, message, path_of, text
+from sambaflow.words import array_of, encoded, isa_of, message, path_of, text
 
 DTYPE_NAMES = tuple(ffi.string(lib.samba_dtype_name(i)).decode() for i in range(lib.SAMBA_DTYPE_COUNT))
 DTYPES = {name: i for i, name in enumerate(DTYPE_NAMES)}
@@ -315,6 +315,16 @@ def _listed(x, what):
     return tuple(x)
 
 
+def _each_number(hyperparameters):
+    """(name, value) of hyperparameters, of which `betas`, as torch has them, are two."""
+    for name, value in hyperparameters.items():
+        if name.rpartition(".")[2] == "betas" and isinstance(value, (tuple, list)) and len(value) == 2:
+            yield name[:-1] + "1", value[0]
+            yield name[:-1] + "2", value[1]
+        else:
+            yield name, value
+
+
 class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
@@ -324,14 +334,11 @@ class Session:
         self._lock = threading.Lock()
         options = ffi.new("samba_session_options *", lib.samba_session_defaults())
         options.seed, options.threads = seed, threads
-        kept = None if isa is None else ffi.new("char[]", encoded(isa, "isa"))
-        options.isa = ffi.NULL if kept is None else kept
-        _check_team(self.pef, threads)
+        kept = isa_of(isa)
+        options.isa = kept
         made = ffi.new("samba_session **")
         self.context.check(lib.samba_session_new(self.context.c, path, options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
-        _sessions.add(self)
-        _fork.team = _fork.team or lib.samba_session_threads(self.c) > 1
         self._read_names()
         self._hyperparameters = {}  # names given together -> (samba_hyperparameter[], what it points into)
         self._warning = ffi.new("const char *[1]")
@@ -353,6 +360,12 @@ class Session:
     def names(self, kind):
         """Names of device tensors of a kind: input, parameter, buffer, gradient, output."""
         return [name for name, (its, _, _) in self.tensors.items() if its == kind]
+
+    def start(self, output):
+        """What each element of an output's gradient started as: 1.0, or 0.0 where another output is computed from it; NaN where it has no gradient."""
+        value = ffi.new("double *")
+        self.context.check(lib.samba_session_start(self.c, encoded(output, "an output's name"), value))
+        return value[0]
 
     @property
     def sections(self):
@@ -422,16 +435,6 @@ class Session:
             raise StateError(f"the session of {self.pef} is used by another thread: give each thread a session of its own, or take turns")
         return self._lock
 
-    def _mine_in_child(self):
-        """The same in a process that was forked: it has the memory of its parent and the thread that forked, and none of OpenMP's threads, for
-        which a run would wait for ever."""
-        if self in _before_fork:
-            raise StateError(f"the session of {self.pef} was made before this process was forked: make one here, or start processes by 'spawn'")
-        _check_team(self.pef, lib.samba_session_threads(self.c))
-        return self._mine_everywhere()
-
-    _mine_everywhere = _mine
-
     def close(self):
         """Frees the device's memory now. Whatever is asked of the session afterwards is a StateError; closing again does nothing."""
         if "c" in vars(self):
@@ -488,6 +491,8 @@ class Session:
         """samba_hyperparameter[] of a dict. Programs give the same names again and again."""
         if not isinstance(hyperparameters, dict):
             raise TypeError(f"run: hyperparameters are a dict of numbers by name: given {type(hyperparameters).__name__}")
+        if any(value.__class__ is tuple or value.__class__ is list for value in hyperparameters.values()):
+            hyperparameters = dict(_each_number(hyperparameters))
         names = tuple(hyperparameters)
         values, words = self._hyperparameters.get(names, (None, None))
         if values is None:
@@ -508,6 +513,9 @@ class Session:
         with self._mine():
             values = self._values(hyperparameters)
             self.context.check(lib.samba_session_set_hyperparameters(self.c, len(values), values))
+            self._warning[0] = lib.samba_session_warning(self.c)
+            if text(self._warning[0]):
+                warnings.warn(message(self._warning[0]), RuntimeWarning, stacklevel=3)
 
     def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True, run_from_call_id=-1,
             run_until_call_id=-1, graph_name=None):  # fmt: skip
@@ -591,30 +599,3 @@ class Session:
         path = path_of(path)
         with self._mine():
             self.context.check(lib.samba_session_load(self.c, path))
-
-
-class _fork:
-    """What a forked process must know."""
-
-    team = False  # whether some session had several threads
-    thread = 0  # the one thread that was forked
-
-
-_sessions, _before_fork = weakref.WeakSet(), weakref.WeakSet()
-
-
-def _check_team(pef, threads):
-    """A thread that was forked and had a team of OpenMP's threads can have none again. 0 threads are as many as OpenMP offers."""
-    if threads != 1 and _fork.team and threading.get_ident() == _fork.thread:
-        raise StateError(f"the session of {pef} wants several threads, and the thread that was forked has lost those it had: give threads=1, use the "
-                         "session in a new thread, or start processes by 'spawn'")  # fmt: skip
-
-
-def _in_child():
-    _before_fork.update(_sessions)
-    _fork.thread = threading.get_ident()
-    Session._mine = Session._mine_in_child
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

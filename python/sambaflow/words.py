@@ -32,6 +32,13 @@ def encoded(word, what="a name"):
         raise ValueError(f"{what} is no Unicode text: {word!a:.100}") from None
 
 
+def isa_of(isa=None):
+    """The instruction set asked for, as a C string to be kept: `isa`, else the environment variable SAMBAFLOW_ISA, which stands in for it as it does for
+    the programs' --isa; else NULL, the best there is."""
+    word = os.environ.get("SAMBAFLOW_ISA") or None if isa is None else isa
+    return ffi.NULL if word is None else ffi.new("char[]", encoded(word, "isa"))
+
+
 def path_of(path, what="a path"):
     """A str, bytes or os.PathLike as the bytes of a C string."""
     if not isinstance(path, (str, bytes, os.PathLike)):

@@ -8,9 +8,10 @@
 """
 import torch as _torch
 
-from sambaflow.errors import HostFallbackWarning
-from sambaflow.samba import _state, eager, optim, rules  # noqa: F401  rules register themselves
-from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_model, from_torch_model_
+from sambaflow.errors import HostFallbackWarning, NoEffectWarning
+from sambaflow.samba import _state, eager, optim, rules, same_value  # noqa: F401  rules register themselves
+from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_, from_torch_model, from_torch_model_, from_torch_tensor_
+from sambaflow.samba.lazy import lazy_param
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+from contextlib import AbstractContextManager
 from typing import Any
 
-from sambaflow.errors import HostFallbackWarning as HostFallbackWarning
+from sambaflow.errors import HostFallbackWarning as HostFallbackWarning, NoEffectWarning as NoEffectWarning
 from sambaflow.samba import nn as nn, optim as optim, utils as utils
 from sambaflow.samba.convert import (
     from_named_dict as from_named_dict,
     from_torch as from_torch,
+    from_torch_ as from_torch_,
     from_torch_model as from_torch_model,
     from_torch_model_ as from_torch_model_,
+    from_torch_tensor_ as from_torch_tensor_,
 )
 from sambaflow.samba.functional import *
 from sambaflow.samba.samba_session import SambaSession as SambaSession
@@ -22,6 +25,10 @@ from sambaflow.samba.sambatensor import (
 from sambaflow.samba.utils import set_seed as set_seed
 
 session: SambaSession
+
+def lazy_param(
+    seed: int | None = None, init_threads: int = 8, inverse_transform_sampling: bool = False, fp32_to_bf16_rounding: str = "nearest_even"
+) -> AbstractContextManager[None]: ...
 
 # torch's functions of these names as SambaTensors, with their arguments.
 def randn(*args: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None, **kwargs: Any) -> SambaTensor: ...

@@ -11,6 +11,11 @@ def eager(func, args, kwargs):
 
 
 eager_aten = None
+keeps_name = frozenset()  # functions whose results same_value.py names
+
+
+def carry_name(result, args, kwargs):
+    """Until same_value.py is there."""
 
 # Turns of threads that prefetch. A thread that computes in Python holds the interpreter's lock; were it woken when a batch is taken, the program would
 # lose the lock at its next call of torch and wait, with the device idle, until the next batch is made. So such threads work while the device does.

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the arguments of the session's methods may be, as far as they are Python's: names, shapes and dtypes are checked by the C library."""
-import os
-
 import torch
 from torch.nn.modules import module as _of_modules
 
@@ -144,29 +142,3 @@ def output_gradients(given, outputs):
     if len(given) > len(outputs):
         raise errors.ArgumentError(f"run: grad_of_outputs has {len(given)} gradients, and there are {len(outputs)} outputs: {', '.join(outputs)}")
     return {name: grad for name, grad in zip(outputs, given) if grad is not None}
-
-
-SETTINGS = {"pef": str, "seed": int, "threads": int, "mapping": str, "data_parallel": bool, "reduce_on_rdu": bool, "data_parallel_mode": str}
-
-
-def settings(args):
-    """{name: value} of the SETTINGS that `args` has: attributes of anything (argparse's namespace, a pydantic model), keys of a dict, also one
-    level down, where a part such as `args.run` has them. None counts as not there; what is not a setting is left alone."""
-    whole = args if isinstance(args, dict) else getattr(args, "__dict__", None)
-    if whole is None:
-        raise TypeError(f"setup: expected an object with attributes or a dict, given {type(args).__name__}")
-    parts = [part if isinstance(part, dict) else getattr(part, "__dict__", {}) for part in whole.values()]
-    found = {}
-    for source in (*parts, whole):  # the outer one counts
-        for name, kind in SETTINGS.items():
-            value = source.get(name)
-            if value is None:
-                continue
-            if kind is str and isinstance(value, os.PathLike):
-                value = os.fspath(value)
-            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                raise TypeError(f"setup: {name} is {value!r}: expected {kind.__name__}")
-            found[name] = value
-    check_mapping("setup", found.get("mapping", "section"))
-    one_of("setup: data_parallel_mode", found.get("data_parallel_mode", "normal"), DATA_PARALLEL_MODES)
-    return found

@@ -10,9 +10,15 @@
 'x'
 >>> from_torch([torch.ones(2), {"mask": torch.zeros(1)}])[1]["mask"].tolist()
 [0.0]
+>>> [from_torch(torch.ones(2), name="x").sn_name, from_torch({"mask": torch.ones(2)}, name="x")["mask"].sn_name, from_torch_tensor_(torch.ones(2), "y").sn_name]
+['x', 'x.mask', 'y']
+>>> batch = [torch.ones(2)]
+>>> from_torch_(batch, name="x")[0] is batch[0], batch[0].sn_name
+(True, 'x.0')
 """
 import torch
 
+from sambaflow.samba import trees
 from sambaflow.samba.arguments import module
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_torch_tensor
 
@@ -53,8 +59,30 @@ def from_named_dict(tensors):
     return {name: from_torch_tensor(tensor, name) for name, tensor in tensors.items()}
 
 
-def from_torch(obj):
-    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules in place, as by from_torch_model_."""
+def from_torch(obj, name=None, batch_dim=None, region_name=None):
+    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules in place, as by from_torch_model_. `name`, `batch_dim` and
+    `region_name` are those of a single tensor; several get their places behind the name: x.0, x.mask."""
     if isinstance(obj, torch.nn.Module):
+        if name is not None:
+            raise TypeError(f"from_torch: name={name!r:.100} is a tensor's: a {type(obj).__name__} is a module, whose parameters are named by their paths")
         return from_torch_model_(obj)
-    return torch.utils._pytree.tree_map(lambda x: from_torch_tensor(x) if isinstance(x, torch.Tensor) else x, obj)
+    if isinstance(obj, torch.Tensor):
+        return from_torch_tensor(obj, name, batch_dim, region_name=region_name)
+    if name is None:
+        return torch.utils._pytree.tree_map(lambda x: from_torch_tensor(x, None, batch_dim, region_name=region_name) if isinstance(x, torch.Tensor) else x, obj)
+    return trees.mapped(lambda x, place: from_torch_tensor(x, place, batch_dim, region_name=region_name), obj, name)
+
+
+def from_torch_(obj, name=None, batch_dim=None, region_name=None):
+    """from_torch in place, where there is a place: in modules, lists and dicts. Returns what from_torch does, since a tensor and a tuple stay what they are."""
+    made = from_torch(obj, name, batch_dim, region_name)
+    if isinstance(obj, dict):
+        obj.update(made)
+    elif isinstance(obj, list):
+        obj[:] = made
+    return obj if isinstance(obj, (dict, list)) else made
+
+
+def from_torch_tensor_(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
+    """Another name of from_torch_tensor, which some documents have. The result counts: a torch tensor cannot become a SambaTensor itself."""
+    return from_torch_tensor(tensor, name, batch_dim, named_dims, region_name, sized_dims)

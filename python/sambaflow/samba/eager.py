@@ -27,6 +27,7 @@ from sambaflow.samba import _state, rules  # noqa: F401  rules register themselv
 from sambaflow.samba.calls import as_rule, mismatch, plain
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, run_on_held
 from sambaflow.samba.trace import RULES, Tracer, _TORCH_DTYPES, dtype_number
+from sambaflow.words import isa_of
 
 MOST_PROGRAMS = 512
 MOST_BYTES = 1 << 30  # of memory that programs hold together; the latest may be larger
@@ -102,6 +103,8 @@ class _Refused(Exception):
 class _Recorder(Tracer):
     """One call in the making: its tensors are inputs."""
 
+    chooses = False
+
     def __init__(self, name, of_numbers):
         super().__init__(name)
         self.grad = True  # autograd stands outside
@@ -174,7 +177,11 @@ class _Program:
 
     def compile(self):
         made = ffi.new("samba_function **")
-        self.context.check(lib.samba_function_new(self.context.c, self.graph, self.options, made))
+        options, isa = self.options, isa_of()
+        if not options:
+            options = ffi.new("samba_function_options *", lib.samba_function_defaults())
+            options.isa = isa
+        self.context.check(lib.samba_function_new(self.context.c, self.graph, options, made))
         self.ins, self.outs = ffi.new("uintptr_t[]", max(len(self.inputs), 1)), ffi.new("uintptr_t[]", max(len(self.outputs), 1))
         self.in_pointers, self.out_pointers = ffi.cast("void **", self.ins), ffi.cast("void **", self.outs)
         self.c = self.context.owned(made[0], lib.samba_function_free)
@@ -280,7 +287,7 @@ class _Programs:
 
 
 _programs = _Programs()
-_options = ffi.NULL  # of programs made from here on
+_options = ffi.NULL  # of programs made from here on; NULL: compiled, for SAMBAFLOW_ISA
 runs = 0  # of programs, for tests
 _local = threading.local()
 
@@ -326,7 +333,7 @@ def _describe(x, tensors, numbers):
     if kind in _SAMBAS:
         held = x._held
         if held is None:
-            held = x.torch_tensor()
+            held = x._host_values()
         tensors.append(x)
         if held.dtype not in _DTYPES or not held.is_cpu:
             raise _Unknown
@@ -611,11 +618,11 @@ def _tell(name):
     warnings.warn(
         f"SambaFlow has no kernel for torch's operator {name}: torch computed it on the host. Apply it to tensor.torch() to say that this is meant",
         HostFallbackWarning,
-        stacklevel=_outside(),
+        stacklevel=outside(),
     )
 
 
-def _outside():
+def outside():
     """How far up the stack the user's line is."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("sambaflow.", "torch.")):

@@ -5,6 +5,9 @@ that the result is one and tracing sees the call. `samba.add` is `samba.function
 >>> relu(torch.tensor([-1.0, 2.0])).tolist()
 [0.0, 2.0]
 
+>>> addmm(torch.ones(2), torch.ones(3, 4), torch.ones(2, 4), is_transposed=True).shape
+torch.Size([3, 2])
+
 >>> (view(torch.ones(4), 2, 2).shape, expand(torch.ones(1), 3).tolist(), repeat(torch.ones(1), 2).tolist())
 (torch.Size([2, 2]), [1.0, 1.0, 1.0], [1.0, 1.0])
 """
@@ -49,4 +52,12 @@ for _names, _home in ((_OF_TORCH, torch), (_OF_NN, F), (_METHODS, torch.Tensor))
             NAMES.append(_name)
 if "masked_fill" not in globals():
     masked_fill = _operator("masked_fill", torch.Tensor.masked_fill)
+
+
+def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None, is_transposed=False):
+    """torch.addmm over SambaTensors; with `is_transposed` mat2 is (n, k), as the weight of a linear layer is: beta * input + alpha * mat1 @ mat2.T"""
+    input, mat1, mat2 = map(_sambas, (input, mat1, mat2))
+    return torch.addmm(input, mat1, torch.t(mat2) if is_transposed else mat2, beta=beta, alpha=alpha, **({} if out is None else {"out": out}))
+
+
 __all__ = NAMES

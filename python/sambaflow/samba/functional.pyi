@@ -16,7 +16,7 @@ from torch import (
     tile as tile, cat as cat, stack as stack, split as split, chunk as chunk, unbind as unbind, narrow as narrow, flip as flip,
     roll as roll, squeeze as squeeze, unsqueeze as unsqueeze, flatten as flatten, tril as tril, triu as triu, gather as gather,
     scatter as scatter, scatter_add as scatter_add, index_select as index_select, index_add as index_add, topk as topk, sort as sort,
-    argsort as argsort, select as select, matmul as matmul, mm as mm, bmm as bmm, addmm as addmm, baddbmm as baddbmm, einsum as einsum,
+    argsort as argsort, select as select, matmul as matmul, mm as mm, bmm as bmm, baddbmm as baddbmm, einsum as einsum,
     outer as outer, dot as dot, zeros_like as zeros_like, ones_like as ones_like, full_like as full_like, empty_like as empty_like,
     randn_like as randn_like, rand_like as rand_like, square as square,
 )
@@ -37,6 +37,16 @@ from torch.nn.functional import (
     interpolate as interpolate, pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, channel_shuffle as channel_shuffle,
 )
 
+def addmm(
+    input: torch.Tensor,
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    out: torch.Tensor | None = None,
+    is_transposed: bool = False,
+) -> torch.Tensor: ...
 def view(input: torch.Tensor, *shape: int | Sequence[int] | torch.dtype) -> torch.Tensor: ...
 def expand(input: torch.Tensor, *sizes: int | Sequence[int]) -> torch.Tensor: ...
 def repeat(input: torch.Tensor, *sizes: int | Sequence[int]) -> torch.Tensor: ...

@@ -66,7 +66,7 @@ class SambaGraph:
         if self._traced is None:
             from sambaflow.samba import session  # which has the loaded package around it
 
-            tracer, outputs = session._trace(self.model, self.inputs, self.loss_indices, self.name)
+            tracer, outputs = session._trace(self.model, self.inputs, self.loss_indices, self.name, may_train=not self.inference)
             tracer.prune()
             self._traced = tracer, tuple(outputs)
         return self._traced

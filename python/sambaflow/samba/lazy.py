@@ -8,6 +8,7 @@ uniform_, normal_ and trunc_normal_ draw from the C library's counter-based gene
 made of the mode's seed and k. So values depend on the seed and on the order of initialization, not on threads nor on when or whether other
 parameters are made. They are other numbers than torch's own for that seed.
 """
+import contextlib
 import hashlib
 import os
 
@@ -31,6 +32,8 @@ _DRAWS = {aten.uniform_: (lib.SAMBA_UNIFORM, "from", "to"), aten.normal_: (lib.S
 class Mode:
     """What enable_lazy_param was given, and how many draws were written down."""
 
+    of_session = False  # made for a session that was told nothing of lazy parameters
+
     def __init__(self, seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding):
         one_of("enable_lazy_param: fp32_to_bf16_rounding", fp32_to_bf16_rounding, tuple(ROUNDINGS))
         if isinstance(init_threads, bool) or not isinstance(init_threads, int) or init_threads < 1:
@@ -47,18 +50,18 @@ class Mode:
         return int.from_bytes(hashlib.blake2b(f"{self.seed} {self.draws}".encode(), digest_size=8).digest(), "little")
 
 
-_mode = None
+_mode = _latest = None
 _hook = None
 
 
 def enable(*arguments):
     """Turns the mode on, anew if it is on."""
-    global _mode, _hook
+    global _mode, _latest, _hook
     mode = Mode(*arguments)
     disable()
     if torch.nn.init._no_grad_trunc_normal_ is not _trunc_normal_:  # stays: placeholders outlive the mode
         _trunc_normal_.torchs, torch.nn.init._no_grad_trunc_normal_ = torch.nn.init._no_grad_trunc_normal_, _trunc_normal_
-    _mode, _hook = mode, register_module_parameter_registration_hook(_registered)
+    _mode, _latest, _hook = mode, mode, register_module_parameter_registration_hook(_registered)
 
 
 def disable():
@@ -74,10 +77,41 @@ def enabled():
     return _mode is not None
 
 
+@contextlib.contextmanager
+def lazy_param(seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
+    """session.enable_lazy_param for what is made inside: `with samba.lazy_param(seed=1): model = Model()`. Afterwards the mode is what it was.
+
+    >>> import sambaflow.samba as samba
+    >>> with lazy_param(seed=1):
+    ...     model = torch.nn.Linear(4096, 4096)
+    >>> (model.weight.has_data, samba.session.use_lazy_param())
+    (False, False)
+    """
+    global _mode
+    before = _mode
+    enable(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
+    try:
+        yield
+    finally:
+        if before is None:
+            disable()
+        else:
+            _mode = before
+
+
+def latest(seed):
+    """The mode that was turned on last, on or off; one of that seed where there was none."""
+    global _latest
+    if _latest is None or (_latest.of_session and _latest.seed != seed):
+        _latest = Mode(seed, 8, False, "nearest_even")
+        _latest.of_session = True
+    return _latest
+
+
 def restart():
     """The next draw is the first again."""
-    if _mode is not None:
-        _mode.draws = 0
+    if _latest is not None:
+        _latest.draws = 0
 
 
 def _registered(module, name, parameter):
@@ -180,7 +214,7 @@ class _Lazy:
     def materialize_(self):
         """Makes the values for good: the parameter's, if this is a view. From then on it is as any other tensor."""
         if self._held is None and self._base is not None:
-            self._held = _through(self._base.torch_tensor(), self._views)
+            self._held = _through(self._base._host_values(), self._views)
         else:
             super().materialize_()
         self.__class__ = SambaParameter if isinstance(self, SambaParameter) else SambaTensor
@@ -225,7 +259,7 @@ class _Lazy:
         if self.lazy and self._base is None:
             copied = LazyParameter(self.materializer.copy(), self.requires_grad)
         else:
-            held = self.torch_tensor().detach().clone()
+            held = self._host_values().detach().clone()
             copied = SambaParameter(held, self.requires_grad) if isinstance(self, SambaParameter) else SambaTensor(held)
         copied.sn_name = self.sn_name
         memo[id(self)] = copied

@@ -4,7 +4,9 @@ has its own buffer again when the trace is over. What other attributes keep is n
 reads it is told so."""
 import torch
 
+from sambaflow._core import lib
 from sambaflow.errors import UnsupportedError
+from sambaflow.samba.sambatensor import SambaTensor, make_wrapper, take_form
 
 _INSTEAD = "what one run leaves to the next is a buffer of that shape and dtype, which state_dict has, or an output that the program gives back as an input"
 
@@ -15,6 +17,7 @@ class Left:
     def __init__(self, modules):
         self.modules = modules
         self.before = [(path, module, dict(module._buffers)) for path, module in modules]
+        self.cast = []  # parameters that module.to(dtype) has given another dtype, with the one they had
 
     def _set(self):
         """(path, module, key, the buffer, what it is set to) of each; a buffer that was not there before is None."""
@@ -29,7 +32,7 @@ class Left:
         for path, _, key, tensor, new in self._set():
             if _keeps(t, tensor, new):
                 becomes[id(tensor)] = (tensor, new, t.value(new))
-            elif t.is_symbolic((new,), {}):
+            elif t.is_symbolic((new,), {}) and not _is_cast(t, tensor, new):
                 was = "None" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}" + ("" if t.is_buffer(tensor) else " and that state_dict does not have")
                 raise UnsupportedError(f"forward sets {_named(path, key)}, a buffer that was {was}, to a tensor of {tuple(new.shape)} {new.dtype}: {_INSTEAD}")
         for path, module, buffers in self.before:
@@ -39,8 +42,37 @@ class Left:
         for tensor, _, value in becomes.values():
             t.assign(tensor, value)
 
+    def converting(self, t):
+        """torch.nn.Module._apply while the model is traced: what module.to(dtype), float() and their like do. A tensor that they leave as it is, is not written;
+        one that they cast is the cast for the rest of the forward pass, and the device keeps the dtype that it had before."""
+
+        def convert(module, fn, recurse=True):
+            for child in module.children() if recurse else ():
+                child._apply(fn)
+            for key, x in module._parameters.items():
+                new = fn(x) if x is not None else x
+                if new is not x:
+                    self._cast(t, type(module).__name__, key, x, new)
+            for key, x in module._buffers.items():
+                new = fn(x) if x is not None else x
+                if new is not x:
+                    module._buffers[key] = new
+            return module
+
+        return convert
+
+    def _cast(self, t, kind, key, x, new):
+        if id(x) not in t.names or not isinstance(x, SambaTensor) or not t.is_symbolic((new,), {}) or not _is_cast(t, x, new):
+            raise UnsupportedError(f"a conversion of {kind} in forward that makes {tuple(new.shape)} {new.dtype} of its {key!r}, {tuple(x.shape)} {x.dtype}: while a model is traced "
+                                   f"only a cast, as by to(dtype) or float(), of what the model has can be made; convert the module before compile{t.where(code=True)}")  # fmt: skip
+        self.cast.append((x, x.dtype))
+        t.values[id(x)] = t.value(new)
+        take_form(x, new)
+
     def restore(self, t):
-        """Buffers that the device keeps, and those that were set to what has no values, are the modules' own again."""
+        """Buffers that the device keeps, and those that were set to what has no values, are the modules' own again, as are dtypes of parameters."""
+        for x, dtype in reversed(self.cast):
+            take_form(x, make_wrapper(SambaTensor, x._held, None, None) if x._held is not None else make_wrapper(SambaTensor, None, x.shape, dtype))
         for _, module, key, tensor, new in self._set():
             if _keeps(t, tensor, new) or getattr(new, "_value", None) is not None:
                 module._buffers[key] = tensor
@@ -56,6 +88,11 @@ class Left:
 
 def _keeps(t, tensor, new):
     return tensor is not None and t.is_buffer(tensor) and (new.shape, new.dtype) == (tensor.shape, tensor.dtype)
+
+
+def _is_cast(t, tensor, new):
+    """Whether `new` is the tensor of the model in another dtype and nothing else."""
+    return tensor is not None and id(tensor) in t.names and new.shape == tensor.shape and lib.samba_cast(t.value(tensor), lib.samba_value_dtype(t.value(new))).index == t.value(new).index
 
 
 def _named(path, key):

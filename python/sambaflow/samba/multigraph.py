@@ -39,7 +39,7 @@ from sambaflow.samba import trees
 from sambaflow.samba.arguments import check_hooks, check_mapped, listed, module
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.graph import SambaGraph
-from sambaflow.samba.optimizers import hyperparameters, numbers, structs
+from sambaflow.samba.optimizers import check_owned, hyperparameters, numbers, structs
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.words import encoded, path_of, text
 
@@ -74,10 +74,12 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
     context, made = Context(), ffi.new("samba_multigraph **")
     context.check(lib.samba_multigraph_new(context.c, made))
     several, known, shared, kept_alive = context.owned(made[0], lib.samba_multigraph_free), {}, {}, []
+    everyone = {id(p) for graph in graphs.values() for p in graph.model.parameters()}
     for graph in graphs.values():
         if not graph.inference:
             check_hooks(f"compile_multigraph: graph {graph.name!r}", graph.model)
-        tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context, known=shared)
+        tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context, known=shared,
+                                   may_train=not graph.inference)  # fmt: skip
         shared.update((identity, path) for identity, (path, _, _) in tracer.names.items())
         kept_alive.append(tracer)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
@@ -86,6 +88,7 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
         options.inference, options.mapping, options.fast_memory = graph.inference, mapping, fast_memory
         if not graph.inference:
             options.grad_accumulation_steps, options.memory_budget = accumulation, budget
+            check_owned(f"compile_multigraph: graph {graph.name!r}", tracer, optimizer_list("compile_multigraph", graph.optimizers), everyone)
             groups, _alive = structs(tracer, optimizer_list("compile_multigraph", graph.optimizers), numbers(tracer, graph.optimizers, known))
             options.optimizers, options.optimizer_count = groups, len(groups)
         context.check(lib.samba_multigraph_add(several, options, False))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of torch as the library has them: one a parameter group that trains something. Compiling fixes their kind and what is zero; the rest
-are hyperparameters of the PEF, which take their values from the optimizers that trace_graph is given."""
+"""Optimizers of torch as the library has them: one a parameter group that trains something. Compiling fixes their kind, Nesterov's momentum, amsgrad,
+maximize and whether gradients are clipped; all numbers are hyperparameters of the PEF, which take their values from the optimizers that trace_graph is
+given, and from runs."""
+import difflib
+
 import torch
 
 from sambaflow import errors
@@ -24,8 +27,26 @@ def _check(optimizer):
                                       "it by its handle; parameters can be changed by sn_data between runs")  # fmt: skip
 
 
+def check_owned(call, tracer, optimizers, others=()):
+    """Refuses a parameter that is neither the model's nor of `others`, ids of those of other graphs: it would not be trained."""
+    known = {name for name, _, _ in tracer.names.values()}
+    for optimizer in optimizers:
+        every = [p for group in optimizer.param_groups for p in group["params"]]
+        if not any(id(p) in tracer.names for p in every):
+            continue  # groups says so
+        for number, group in enumerate(optimizer.param_groups):
+            for i, p in enumerate(group["params"]):
+                if id(p) in tracer.names or id(p) in others:
+                    continue
+                name = getattr(p, "sn_name", None)
+                near = difflib.get_close_matches(name, known, 1) if name and name not in known else ()
+                raise errors.NameError_(f"{call}: parameter {i} of group {number} of optimizer {type(optimizer).__name__}, {name and repr(name) + ' ' or ''}of shape {tuple(p.shape)}, is no "
+                                        f"parameter of the model{f' (did you mean {near[0]!r}?)' if near else ''}: give the optimizer those of the model that is compiled, after "
+                                        "samba.from_torch_model_(model), which makes them anew")  # fmt: skip
+
+
 def groups(tracer, optimizers):
-    """(optimizer, group, names of what it trains) of every group that trains something."""
+    """(optimizer, group, names of what it trains) of every group that trains something. What forward does not use is not trained."""
     names = {identity: name for identity, (name, _, _) in tracer.names.items()}
     for optimizer in optimizers:
         _check(optimizer)
@@ -33,7 +54,7 @@ def groups(tracer, optimizers):
             raise errors.ArgumentError(f"none of the parameters of optimizer {type(optimizer).__name__} is the model's: make it from model.parameters(), after "
                                        "samba.from_torch_model_(model), which makes them anew")  # fmt: skip
         for group in optimizer.param_groups:
-            trained = [names[id(p)] for p in group["params"] if id(p) in names and p.requires_grad]
+            trained = [names[id(p)] for p in group["params"] if id(p) in names and id(p) in tracer.values and p.requires_grad]
             if trained:
                 yield optimizer, group, trained
 

@@ -7,13 +7,13 @@ import torch
 from sambaflow import errors
 from sambaflow.runtime import Tensor
 from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor, from_output, plain_tensor, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_output, plain_tensor, values_of
 from sambaflow.samba.trace import dtype_name
 
 
 def host_tensor(tensor, name):
     """The C library's view of a torch tensor's memory."""
-    held = to_torch(tensor)
+    held = values_of(tensor)
     if not isinstance(held, torch.Tensor):
         raise TypeError(f"{name!r}: expected a tensor, given {type(held).__name__}")
     if held.layout is not torch.strided or held.device.type != "cpu":
@@ -118,7 +118,7 @@ class Ports:
                     made._is_result = True
                     results.append(made)
                 else:  # which the library refuses, by its name
-                    held = _empty_like(to_torch(x))
+                    held = _empty_like(values_of(x))
                     tensor = host_tensor(held, name)
                     pointers[i] = tensor.c
                     addresses.append(0)

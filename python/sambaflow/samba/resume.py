@@ -24,7 +24,7 @@ import torch
 from sambaflow import checkpoint, errors
 from sambaflow.samba.arguments import listed
 from sambaflow.samba.ports import host_tensor
-from sambaflow.samba.sambatensor import to_torch
+from sambaflow.samba.sambatensor import values_of
 
 _TENSOR = "__tensor__"
 
@@ -52,7 +52,7 @@ def packed(value):
     def pack(x, path):
         if isinstance(x, torch.Tensor):
             name = path or "state"
-            tensors[name] = host_tensor(to_torch(x).detach(), name)
+            tensors[name] = host_tensor(values_of(x).detach(), name)
             return {_TENSOR: name}
         if isinstance(x, dict):
             for key in x:

@@ -19,6 +19,7 @@ True
 """
 import contextlib
 import difflib
+import warnings
 import weakref
 
 import torch
@@ -30,26 +31,28 @@ from sambaflow.samba import _state, exits, lazy, resume, trees
 from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_deprecated, check_flag, check_hooks, check_mapped
 from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.arguments import listed, module
-from sambaflow.samba.arguments import one_of, output_gradients, settings
+from sambaflow.samba.arguments import one_of, output_gradients
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
-from sambaflow.samba.optimizers import hyperparameters, structs
+from sambaflow.samba.optimizers import check_owned, hyperparameters, structs
 from sambaflow.samba.owned import KINDS, Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.regions import last_of_each
 from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
 from sambaflow.samba.runtime_profile import RuntimeProfile, level
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
+from sambaflow.samba.settings import PRECISIONS, Settings, written_to
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, values_of
+from sambaflow.samba.starts import tell_starts
 from sambaflow.samba.trace import Tracer, at_work
 from sambaflow.samba.utils.pef_utils import write_notes
 from sambaflow.words import encoded, path_of, text
 
-_PRECISIONS = {"fp32": lib.SAMBA_FP32, "bf16": lib.SAMBA_BF16}
+_PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
 
 
 class SambaSession:
@@ -69,15 +72,31 @@ class SambaSession:
         self.seed = 0
         self._profiler, self._runtime_profile = Profiler(), None
         self._pinned = False
-        self._settings = {}  # of setup
+        self._settings = Settings()
 
     def setup(self, args):
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything with
         attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device where it is not
         told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and `data_parallel_mode` are defaults of run;
-        `mapping` is what compile and trace_graph go by. Other attributes are left alone. What was set up before is replaced."""
-        self._settings = settings(args)
-        self.seed = self._settings.get("seed", self.seed)
+        `mapping` is what compile and trace_graph go by; `inference`, `output_folder`, `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget` and
+        `fast_memory` are defaults of compile. Other attributes are left alone. What was set up before is replaced. A command line needs no setup:
+        parse_app_args tells the session, and what is set up wins over that."""
+        self._settings.set_up(args)
+        self.seed = self._settings.of_setup.get("seed", self.seed)
+
+    def take_arguments(self, args, own=(), given=()):
+        """What parse_app_args calls, so that compile and trace_graph obey the command line: its namespace, the names of options that the
+        application has replaced, and of those that were given. reset forgets them."""
+        self._settings.take(args, own, given)
+        self.seed = self.seed if self._settings.seed is None else self._settings.seed
+
+    def named_distlearn(self, config):
+        """Whether --distlearn-config has it, of which parse_app_args has said that it has no effect."""
+        return self._settings.distlearn_config() == config
+
+    def obeys(self, args):
+        """Whether these are the arguments that take_arguments was given last."""
+        return self._settings.is_taken(args)
 
     def __repr__(self):
         return f"SambaSession({'no PEF' if self._device is None else self._device})"
@@ -206,13 +225,15 @@ class SambaSession:
         lazy parameter mode those that initialize parameters, for when their values are needed."""
         return self.tracing or lazy.enabled()
 
-    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None):
+    def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
         tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context)
-        tracer.known = known or {}
+        tracer.known, tracer.may_train = known or {}, may_train
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
         saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
         tracer.add_named(((path, x) for path, x in model.named_buffers(remove_duplicate=False) if id(x) in saved), False)
         tracer.regions.check(tracer.names)
+        tracer.taken = {name for name, _, _ in tracer.names.values()}
+        tracer.taken.update(x.sn_name for x in trees.tensors(inputs) if isinstance(x, SambaTensor) and not x._kept_name)
         with at_work(tracer):
             if isinstance(inputs, dict):
                 results = model(**{key: trees.mapped(tracer.input, x, key) for key, x in inputs.items()})
@@ -237,26 +258,40 @@ class SambaSession:
 
     # ---- compiling ----
 
-    def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=False,
-                output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0, init_output_grads=None,
-                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, mapping=None, fast_memory=0, graph_names=None,
+    def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=None,
+                output_folder=None, pef_name=None, precision=None, grad_accumulation_steps=None, memory_budget=None, init_output_grads=None,
+                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, mapping=None, fast_memory=None, graph_names=None,
                 graph_transform_hook=None, **unknown):  # fmt: skip
         """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's, and the PEF's where
-        `pef_name` says nothing else. `app_dir`, `config_dict` and
+        `pef_name` says nothing else. Of `inference`, `output_folder`, `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget`, `mapping` and `fast_memory` what is
+        not given here is what `config_dict`, setup or the command line that parse_app_args read says (-p of its `compile` is the file to write), in this
+        order; else training, "out", the name, "fp32", 1, and no limits. `app_dir`, `config_dict` and
         `pef_metadata` are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1
         costs nothing here) and `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and `graph_transform_hook` are refused.
 
-        `mapping` 'section' (or None, where setup says nothing else) cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
+        `mapping` 'section' cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
         there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one section, and refuses
         where it does not fit. Results are the same, bit by bit."""
         refuse_unknown(unknown, self.compile)
         check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
         check_flag("compile", "io_host_memory", io_host_memory)
-        mapping = mapping or self._settings.get("mapping", "section")
+        chosen = self._settings.chosen("compile", config_dict, inference=inference, output_folder=output_folder, pef_name=pef_name, precision=precision, mapping=mapping,
+                                       grad_accumulation_steps=grad_accumulation_steps, memory_budget=memory_budget, fast_memory=fast_memory)  # fmt: skip
+        file = self._settings.file_to_write("compile", config_dict, output_folder=output_folder, pef_name=pef_name)
+        self._settings.check_batch("compile", inputs)
+
+        def write(folder, pef_name):
+            return self._compile(model, inputs, optimizers, name, loss_indices, (app_dir, config_dict, pef_metadata), **{**chosen, "output_folder": folder, "pef_name": pef_name})
+
+        return written_to(file, write) if file else write(chosen["output_folder"], chosen["pef_name"])
+
+    def _compile(self, model, inputs, optimizers, name, loss_indices, notes, inference, output_folder, pef_name, precision, grad_accumulation_steps, memory_budget,
+                 mapping, fast_memory):  # fmt: skip
         check_mapping("compile", mapping)
-        tracer, _ = self._trace(model, inputs, loss_indices, name)
+        tracer, outputs = self._trace(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
+            tell_starts(tracer, outputs, loss_indices)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
         kept = [encoded(name or type(model).__name__, "compile: name"), path_of(output_folder, "compile: output_folder"),
                 encoded(pef_name or name or type(model).__name__, "compile: pef_name")]  # fmt: skip
@@ -268,11 +303,12 @@ class SambaSession:
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         options.mapping, options.fast_memory = MAPPINGS.index(mapping), fast_memory
         if not inference:
+            check_owned("compile", tracer, optimizer_list("compile", optimizers))
             groups, _kept = structs(tracer, optimizer_list("compile", optimizers))
             options.optimizers, options.optimizer_count = groups, len(groups)
         path = ffi.new("char[]", 4096)
         tracer.context.check(lib.samba_compile(tracer.context.c, options, path, len(path)))
-        write_notes(text(path), app_dir, config_dict, pef_metadata)
+        write_notes(text(path), *notes)
         return text(path)
 
     def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True, mapping="section"):
@@ -280,17 +316,19 @@ class SambaSession:
         those of the optimizers."""
         optimizers = optimizer_list("trace_graph", optim)
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
-        pef = pef or self._settings.get("pef", "")
+        check_owned("trace_graph", tracer, optimizers)
+        pef = pef or self._settings.pef_to_run(self.is_loaded)
         if not pef and self._device is None:
             raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
         if pef:
             with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-                device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
+                device = Session(pef, seed=self.seed, threads=self._settings.of_setup.get("threads", 0))
         else:
             device = self._device
         if "BCKWD" in device.section_types:
             check_hooks("trace_graph", model)
-        check_mapped(device.pef, device.mapping, mapping if mapping != "section" else self._settings.get("mapping", mapping))
+            tell_starts(tracer, outputs, loss_indices)
+        check_mapped(device.pef, device.mapping, self._settings.mapping(mapping))
         self._owned.check("trace_graph", tracer, device.tensors)
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
@@ -339,17 +377,28 @@ class SambaSession:
         the graphs are traced and planned, nothing is written, and the result is None."""
         return self._compile_multigraph(name, samba_only, **kwarg)
 
-    def _compile_multigraph(self, name, samba_only, output_folder="out", pef_name=None, precision="fp32", grad_accumulation_steps=1, memory_budget=0,
-                            mapping=None, fast_memory=0, app_dir=None, config_dict=None, pef_metadata=None, **unknown):  # fmt: skip
+    def _compile_multigraph(self, name, samba_only, output_folder=None, pef_name=None, precision=None, grad_accumulation_steps=None, memory_budget=None,
+                            mapping=None, fast_memory=None, app_dir=None, config_dict=None, pef_metadata=None, **unknown):  # fmt: skip
         refuse_unknown(unknown, self._compile_multigraph)
-        one_of("precision", precision, _PRECISIONS)
-        mapping = mapping or self._settings.get("mapping", "section")
-        check_mapping("compile_multigraph", mapping)
-        path = multigraph.compile_all(self, self.graphs, name, output_folder, pef_name, _PRECISIONS[precision], grad_accumulation_steps, memory_budget,
-                                      MAPPINGS.index(mapping), fast_memory, not samba_only)  # fmt: skip
-        if path is not None:
-            write_notes(path, app_dir, config_dict, pef_metadata)
-        return path
+        call = "compile_multigraph"
+        chosen = self._settings.chosen(call, config_dict, output_folder=output_folder, pef_name=pef_name, precision=precision, mapping=mapping, inference=None,
+                                       grad_accumulation_steps=grad_accumulation_steps, memory_budget=memory_budget, fast_memory=fast_memory)  # fmt: skip
+        file = self._settings.file_to_write(call, config_dict, output_folder=output_folder, pef_name=pef_name)
+        self._settings.check_batch(call, [graph.inputs for graph in self.graphs.values()])
+        one_of("precision", chosen["precision"], _PRECISIONS)
+        check_mapping(call, chosen["mapping"])
+        trained = [graph.name for graph in self.graphs.values() if not graph.inference]
+        if chosen["inference"] and trained:
+            warnings.warn(f"{call}: --inference has no effect on the graph {trained[0]!r}: a graph that is only run forward is a FwdGraph", errors.NoEffectWarning, stacklevel=3)
+
+        def write(folder, pef_name):
+            path = multigraph.compile_all(self, self.graphs, name, folder, pef_name, _PRECISIONS[chosen["precision"]], chosen["grad_accumulation_steps"],
+                                          chosen["memory_budget"], MAPPINGS.index(chosen["mapping"]), chosen["fast_memory"], not samba_only)  # fmt: skip
+            if path is not None:
+                write_notes(path, app_dir, config_dict, pef_metadata)
+            return path
+
+        return written_to(file, write) if file and not samba_only else write(chosen["output_folder"], chosen["pef_name"])
 
     def trace_multigraph(self, graph, inputs, optimizers=None, trace_prefix="", mapping=""):
         """See samba.utils.trace_multigraph."""
@@ -363,7 +412,7 @@ class SambaSession:
         """Loads a PEF of several graphs, compares it with what trace_multigraph was given, in the order in which graphs were added, and sends
         weights, inputs and optimizer state to the device, unless `transfer_device` is false. Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-            device = Session(pef, seed=self.seed, threads=self._settings.get("threads", 0))
+            device = Session(pef, seed=self.seed, threads=self._settings.of_setup.get("threads", 0))
         before = self._device, self._places, self._traced, self._optimizers, self._owned
         try:
             self._traced, self._optimizers, self._owned = {}, {}, Owned()
@@ -422,13 +471,14 @@ class SambaSession:
         `section_types`, any case, or `section_ids`, nested as you like, say which sections run, in the order given; without them the
         schedule does, from the call `run_from_call_id` up to `run_until_call_id`, which is not run: [0, k) and [k, end) one after the
         other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the order of the
-        outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run. Wrong arguments change nothing."""
+        outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run, and batch norm
+        normalizes by its running statistics, which stay. Wrong arguments change nothing."""
         device, calls, gradients = self._device or self.loaded(), NO_CALLS, ()
-        if self._settings:
-            data_parallel = data_parallel or self._settings.get("data_parallel", False)
-            reduce_on_rdu = reduce_on_rdu or self._settings.get("reduce_on_rdu", False)
+        if self._settings.of_replicas:
+            data_parallel = data_parallel or self._settings.of_replicas.get("data_parallel", False)
+            reduce_on_rdu = reduce_on_rdu or self._settings.of_replicas.get("reduce_on_rdu", False)
             if data_parallel_mode == "normal":
-                data_parallel_mode = self._settings.get("data_parallel_mode", "normal")
+                data_parallel_mode = self._settings.of_replicas.get("data_parallel_mode", "normal")
         if data_parallel or reduce_on_rdu or data_parallel_mode != "normal":
             check_data_parallel("run", data_parallel, reduce_on_rdu, data_parallel_mode)
         if run_from_call_id is not None or run_until_call_id is not None:
@@ -458,6 +508,10 @@ class SambaSession:
     def has(self, name):
         """Whether the device has a tensor of that name."""
         return self._device is not None and self._places.get(name, name) in self._device.tensors
+
+    def start_of(self, output):
+        """What the gradient of an output, by its name, starts from: 1.0, 0.0, or NaN where it has none."""
+        return self.loaded().start(self._places.get(output, output))
 
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
@@ -496,11 +550,13 @@ class SambaSession:
         for name, tensor in self._of_model("to_cpu", model):
             tensor._fetched(self, inplace, name)
         for state, key, name in self._optimizer_state(optims):
-            held = to_torch(state.get(key))
+            held = values_of(state.get(key))
             fresh = self.device_get(name)
             if key == "step":
-                if "momentum_buffer" not in state:  # torch's SGD counts none: the device does where dampening spares the first step
+                if "exp_avg" in state:  # torch's SGD counts none
                     state[key] = fresh.float()  # as torch has it
+                elif fresh == 0:  # no step had momentum yet: torch makes no buffer before
+                    state.pop("momentum_buffer", None)
                 continue
             state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
 
@@ -568,13 +624,13 @@ class SambaSession:
             self.device_set(name, tensor)
 
     def update_tensor(self, name, tensor):
-        """Gives a traced tensor new values, on the device too; None forgets it."""
+        """Gives a traced tensor new values, on the device too; None forgets it. A parameter or buffer is the model's own."""
         self.get_samba_tensor_by_name(name)
         if tensor is None:
             del self._traced[name]
         else:
             self.device_set(name, tensor)
-            self._traced[name] = from_torch_tensor(to_torch(tensor), name)
+            self._traced[name].take_values(values_of(tensor))
 
     @contextlib.contextmanager
     def disable_graphamp(self):

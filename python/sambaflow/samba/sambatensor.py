@@ -9,6 +9,8 @@ become nodes. `__torch_function__` offers each torch function whole, and `__torc
 >>> x = from_torch_tensor(torch.ones(2), name="x")
 >>> to_torch(x)
 tensor([1., 1.])
+>>> values_of(x).requires_grad
+False
 >>> from_dlpack(numpy.zeros(2, "float32"), name="y")
 SambaTensor([0., 0.], name='y', shape=(2,), dtype=torch.float32, device=cpu)
 >>> SambaParameter(torch.ones(1), name="w").requires_grad
@@ -26,6 +28,7 @@ from sambaflow.samba.torch_methods import TorchMethods
 _UNNAMED = ""
 _make = torch.Tensor._make_wrapper_subclass
 _default_dtype = torch.get_default_dtype
+_of_torch = torch.Tensor.grad
 _FAST_ACCESS = set()  # names
 _INDEXING = frozenset((torch.Tensor.__getitem__, torch.Tensor.__setitem__))  # not methods here: those would make a 0-d tensor a sequence to C
 MEM_TYPES = ("DDR", "HBM", "HOST")
@@ -52,14 +55,16 @@ class SambaTensor(TorchMethods, torch.Tensor):
                 raise TypeError(f"SambaTensor: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
             if torch_tensor.is_complex() or is_complex:
                 raise NotImplementedError("SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors")
-            held = torch_tensor.torch() if isinstance(torch_tensor, SambaTensor) else torch_tensor
+            held = torch_tensor._held if isinstance(torch_tensor, SambaTensor) else torch_tensor
         elif shape is None:
             raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
         else:
             held = None
-        made = make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, materializer, region_name)
+        made = make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, _checked(materializer), region_name)
         if isinstance(torch_tensor, SambaTensor):
             made._trace = torch_tensor._trace
+        elif held is not None:
+            _take_grad(made, held)
         return made
 
     # what most tensors have stands here once, and what one has that torch made without our __new__
@@ -74,6 +79,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     _mem_type = None
     _session = None  # a weak reference to the session that has traced it; None: samba.session
     _is_result = False  # of a run: the values are its own, whatever later runs leave on the device
+    _kept_name = False  # the name is that of what it was cast from or is a view of: same_value.py
     _keeps_name = False  # when it is cast, as Module.double() does: a buffer of a converted model
     batch_dim = None
     materializer = None
@@ -88,10 +94,12 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if _state.tracer is not None:
             return _state.tracer.function(func, args, kwargs)
         result = _state.eager(func, args, kwargs)
-        if result is not NotImplemented:
-            return result
-        with torch._C.DisableTorchFunctionSubclass():
-            return func(*args, **kwargs)
+        if result is NotImplemented:
+            with torch._C.DisableTorchFunctionSubclass():
+                result = func(*args, **kwargs)
+        if func in _state.keeps_name:
+            _state.carry_name(result, args, kwargs)
+        return result
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -107,7 +115,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @sn_name.setter
     def sn_name(self, name):
-        self._sn_name = _named(name)
+        self._sn_name, self._kept_name = _named(name), False
 
     @property
     def sn_grad_name(self):
@@ -131,11 +139,23 @@ class SambaTensor(TorchMethods, torch.Tensor):
     # ---- values ----
 
     def torch(self):
-        """The torch tensor with the values; changes are seen both ways. None while the tensor is empty."""
-        return self._held
+        """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient where this does, and
+        `backward` of what is computed from it adds to this tensor's gradient too."""
+        if self._held is None or not self.requires_grad or _state.tracer is not None:
+            return self._held
+        if not self.is_leaf:
+            return _Values.apply(self)
+        leaf = self._held.detach().requires_grad_()
+        leaf.register_hook(_Adds(self))
+        return leaf
 
     def torch_tensor(self):
         """The torch tensor with the values, materialized where there are none."""
+        self.materialize_()
+        return self.torch()
+
+    def _host_values(self):
+        """The same below autograd."""
         self.materialize_()
         return self._held
 
@@ -144,10 +164,32 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if self._held is None:
             if self.materializer is None:
                 raise RuntimeError(f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some")
-            made = to_torch(self.materializer(tuple(self.shape), self.dtype, self.requires_grad))
+            from sambaflow.samba import materializers  # which draws by the library
+
+            made = values_of(materializers.make(self))
+            if not isinstance(made, torch.Tensor):
+                raise TypeError(f"the materializer of {self._sn_name!r} returned {made!r:.100} of {type(made).__name__}: expected a tensor")
             if made.shape != self.shape or made.dtype != self.dtype:
                 raise ValueError(f"the materializer of {self._sn_name!r} made {tuple(made.shape)} {made.dtype}, expected {tuple(self.shape)} {self.dtype}")
             self._held = made.detach()
+
+    @property
+    def grad(self):
+        """The gradient on the host, a SambaTensor; None where there is none."""
+        grad = _of_torch.__get__(self)
+        if grad is not None and not isinstance(grad, SambaTensor):
+            grad = SambaTensor(grad.detach(), name=self.sn_grad_name)
+            with torch._C.DisableTorchFunctionSubclass():
+                _of_torch.__set__(self, grad)
+        return grad
+
+    @grad.setter
+    def grad(self, grad):
+        _of_torch.__set__(self, SambaTensor(grad, name=self.sn_grad_name) if type(grad) is torch.Tensor and _state.tracer is None else grad)
+
+    @grad.deleter
+    def grad(self):
+        _of_torch.__delete__(self)
 
     @property
     def materializer_provided(self):
@@ -205,7 +247,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     @data.setter
     def data(self, tensor):
         if _state.tracer is None or not _state.tracer.is_symbolic((tensor,), {}):
-            tensor = to_torch(tensor)
+            tensor = values_of(tensor)
         if tensor.shape != self.shape or (tensor.dtype != self.dtype and _state.tracer is not None):
             raise ValueError(f"data of {tuple(self.shape)} {self.dtype} cannot become {tuple(tensor.shape)} {tensor.dtype}")
         if _state.tracer is not None and _state.tracer.is_symbolic((self, tensor), {}):
@@ -215,23 +257,33 @@ class SambaTensor(TorchMethods, torch.Tensor):
             take_form(self, make_wrapper(SambaTensor, tensor, None, None))
         self._held = tensor
 
+    def take_values(self, values):
+        """Copies a torch tensor of this shape and dtype into the memory that is there, which the model and others see; where there is none, or one place is
+        several elements', into new memory."""
+        shared = self._held is not None and any(stride == 0 and size > 1 for size, stride in zip(self._held.shape, self._held.stride()))
+        values = values.detach()
+        if self._held is None or shared:
+            self._held = values.clone()
+        else:
+            self._held.copy_(values)
+
     def item(self):
         """The only element as a Python number."""
         if _state.tracer is not None:
             _refuse_traced(self, "item()")
-        return self.torch_tensor().item()
+        return self._host_values().item()
 
     def tolist(self):
         """Nested lists of Python numbers."""
         if _state.tracer is not None:
             _refuse_traced(self, "tolist()")
-        return self.torch_tensor().tolist()
+        return self._host_values().tolist()
 
     def numpy(self):
         """The NumPy array with the values."""
         if _state.tracer is not None:
             _refuse_traced(self, "numpy()")
-        return self.torch_tensor().detach().numpy()
+        return self._host_values().detach().numpy()
 
     def __array__(self, dtype=None, copy=None):
         """NumPy's view of the values: what np.asarray(tensor) gives, over the same memory unless another dtype or a copy is asked for."""
@@ -246,10 +298,10 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """A DLPack capsule over the values' memory."""
         if _state.tracer is not None:
             _refuse_traced(self, "__dlpack__()")
-        return self.torch_tensor().__dlpack__(**request)
+        return self._host_values().__dlpack__(**request)
 
     def __dlpack_device__(self):
-        return self.torch_tensor().__dlpack_device__()
+        return self._host_values().__dlpack_device__()
 
     def data_ptr(self):
         """The address of the first element; 0 while the tensor is empty."""
@@ -257,7 +309,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def untyped_storage(self):
         """The memory of the values, which torch's own has no address of: what saves models tells by it what is tied."""
-        return super().untyped_storage() if self._held is None and not self.materializer_provided else self.torch_tensor().untyped_storage()
+        return super().untyped_storage() if self._held is None and not self.materializer_provided else self._host_values().untyped_storage()
 
     def reusable(self):
         """Whether the memory can be read as it is for transfers: there are values, and they are contiguous."""
@@ -272,7 +324,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def __bool__(self):
         if _state.tracer is not None:
             _refuse_traced(self, "bool()")
-        return bool(self.torch_tensor())
+        return bool(self._host_values())
 
     # torch.tensor([a, b]) asks these where torch cannot ask us for the element
     def __float__(self):
@@ -288,7 +340,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """The values as torch's tensor, to convert."""
         if _state.tracer is not None:
             _refuse_traced(self, what)
-        return self.torch_tensor()
+        return self._host_values()
 
     def __repr__(self, **_):
         return shown(self)
@@ -335,7 +387,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def rdu(self):
         """Copies values, and the gradient if there is one, to the device."""
         session = self._on_device()
-        session.device_set(self._sn_name, self.torch_tensor())
+        session.device_set(self._sn_name, self._host_values())
         if self.grad is not None:
             session.device_set(self.sn_grad_name, self.grad)
 
@@ -343,7 +395,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no PEF is loaded, and
         for what has values that the device does not have - a result of a run, what was computed on the host, a model's buffer that is a constant of
         the PEF - all is on the host already. Returns the tensor."""
-        if _state.tracer is not None or (self._held is not None and (self._is_result or not self._sn_name)):
+        if _state.tracer is not None or (self._held is not None and (self._is_result or self._kept_name or not self._sn_name)):
             return self
         return self._fetched(self._owner(), inplace)
 
@@ -357,7 +409,7 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if session.has(f"{name}.grad"):
             grad = session.device_get(f"{name}.grad")
             if inplace and self.grad is not None:
-                to_torch(self.grad).copy_(grad)
+                values_of(self.grad).copy_(grad)
             else:
                 self.grad = from_torch_tensor(grad, f"{name}.grad")
         return self
@@ -368,16 +420,63 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
 
 class SambaParameter(SambaTensor):
-    """A SambaTensor that modules take for a torch.nn.Parameter."""
+    """A SambaTensor that modules take for a torch.nn.Parameter: over `torch_tensor`, or an empty one of `shape` and `dtype` whose values `materializer` makes."""
 
     _is_param = True
 
     @staticmethod
-    def __new__(cls, torch_tensor, requires_grad=True, name=None):
-        if not isinstance(torch_tensor, torch.Tensor):
+    def __new__(cls, torch_tensor=None, requires_grad=True, name=None, shape=None, dtype=None, batch_dim=None, materializer=None, region_name=None):
+        if (torch_tensor is None) == (shape is None) or (torch_tensor is not None and dtype is not None):
+            raise ValueError("SambaParameter: give either torch_tensor or shape and dtype, not both")
+        if torch_tensor is not None and not isinstance(torch_tensor, torch.Tensor):
             raise TypeError(f"SambaParameter: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
-        self = make_wrapper(cls, to_torch(torch_tensor).detach(), None, None, name, None, None, None)
-        return self.requires_grad_(requires_grad)
+        held = None if torch_tensor is None else values_of(torch_tensor).detach()
+        self = make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, _checked(materializer), region_name).requires_grad_(requires_grad)
+        if requires_grad and torch_tensor is not None:
+            _take_grad(self, torch_tensor)
+        return self
+
+
+class _Values(torch.autograd.Function):
+    """A tensor as torch's over the same memory, for autograd."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x._held.view_as(x._held)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return SambaTensor(gradient)
+
+
+class _Adds:
+    """Hands on the gradient of a leaf's torch tensor."""
+
+    __torch_unserializable__ = True  # torch.save leaves it out without a word
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __call__(self, gradient):
+        grad = self._tensor.grad
+        if grad is None:
+            self._tensor.grad = gradient.detach().clone()
+        else:
+            grad._host_values().add_(gradient.detach())
+
+
+def _take_grad(made, tensor):
+    """The gradient that a torch tensor has goes with it."""
+    if tensor.requires_grad and tensor.is_leaf and tensor.grad is not None:
+        made.grad = tensor.grad
+
+
+def _checked(materializer):
+    if materializer is not None:
+        from sambaflow.samba import materializers
+
+        materializers.form_of(materializer)
+    return materializer
 
 
 copies.allow_loading(SambaTensor, SambaParameter)
@@ -476,7 +575,7 @@ def _held(x):
         return torch.utils._pytree.tree_map(_held, x)
     if not isinstance(x, SambaTensor):
         return x
-    return x.torch_tensor() if x._held is None else x._held
+    return x._host_values() if x._held is None else x._held
 
 
 def _wrapped(x):
@@ -498,8 +597,9 @@ def run_on_held(func, args, kwargs):
     return _wrapped(result)
 
 
-def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None):
-    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are."""
+def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
+    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are. `named_dims` and `sized_dims` change nothing: the documents call
+    them deprecated and unfinished."""
     if tensor is None or isinstance(tensor, SambaTensor):
         return tensor
     return SambaTensor(tensor, name=name, batch_dim=batch_dim, region_name=region_name)
@@ -531,6 +631,11 @@ def from_dlpack(array, name=None, batch_dim=None, region_name=None):
     return from_torch_tensor(torch.from_dlpack(array), name, batch_dim, region_name=region_name)
 
 
+def values_of(obj):
+    """to_torch below autograd."""
+    return obj._host_values() if isinstance(obj, SambaTensor) else obj
+
+
 def to_torch(obj):
-    """The torch tensor of a SambaTensor; a torch tensor and None as they are."""
+    """The torch tensor of a SambaTensor, with requires_grad; a torch tensor and None as they are."""
     return obj.torch_tensor() if isinstance(obj, SambaTensor) else obj

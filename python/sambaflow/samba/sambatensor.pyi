@@ -5,7 +5,7 @@ from typing import Any, overload
 from torch import Tensor, UntypedStorage, dtype as _dtype
 from typing_extensions import Self
 
-_Materializer = Callable[[tuple[int, ...], _dtype, bool], Tensor]
+_Materializer = Callable[..., Tensor | None]  # (shape, dtype, requires_grad), (tensor) or (tensor, rng)
 
 class SambaTensor(Tensor):
     batch_dim: int | None
@@ -41,6 +41,7 @@ class SambaTensor(Tensor):
     @staticmethod
     def is_fast_access(name: str) -> bool: ...
     def clear_data(self) -> None: ...
+    def take_values(self, values: Tensor) -> None: ...
     def untyped_storage(self) -> UntypedStorage: ...
     def reusable(self) -> bool: ...
     def rdu(self) -> None: ...
@@ -48,18 +49,39 @@ class SambaTensor(Tensor):
     def cpu_(self) -> Self: ...
 
 class SambaParameter(SambaTensor):
-    def __new__(cls, torch_tensor: Tensor, requires_grad: bool = True, name: str | None = None) -> SambaParameter: ...
+    def __new__(
+        cls,
+        torch_tensor: Tensor | None = None,
+        requires_grad: bool = True,
+        name: str | None = None,
+        shape: Sequence[int] | None = None,
+        dtype: _dtype | None = None,
+        batch_dim: int | None = None,
+        materializer: _Materializer | None = None,
+        region_name: str | None = None,
+    ) -> SambaParameter: ...
 
 @overload
 def from_torch_tensor(
-    tensor: Tensor, name: str | None = None, batch_dim: int | None = None, named_dims: Any = None, region_name: str | None = None
+    tensor: Tensor,
+    name: str | None = None,
+    batch_dim: int | None = None,
+    named_dims: Any = None,
+    region_name: str | None = None,
+    sized_dims: Any = None,
 ) -> SambaTensor: ...
 @overload
 def from_torch_tensor(
-    tensor: None, name: str | None = None, batch_dim: int | None = None, named_dims: Any = None, region_name: str | None = None
+    tensor: None,
+    name: str | None = None,
+    batch_dim: int | None = None,
+    named_dims: Any = None,
+    region_name: str | None = None,
+    sized_dims: Any = None,
 ) -> None: ...
 def from_numpy(array: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> SambaTensor: ...
 def from_dlpack(array: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> SambaTensor: ...
+def values_of(obj: Any) -> Any: ...
 @overload
 def to_torch(obj: Tensor) -> Tensor: ...
 @overload

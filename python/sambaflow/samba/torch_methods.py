@@ -36,12 +36,12 @@ class TorchMethods:
 
     def share_memory_(self):
         """Moves the values to memory that processes share."""
-        self.torch_tensor().share_memory_()
+        self._host_values().share_memory_()
         return self
 
     def is_shared(self):
         """Whether they are there."""
-        return self.torch_tensor().is_shared()
+        return self._host_values().is_shared()
 
     def type_as(self, tensor):
         """The tensor cast to the dtype of another; itself where that is its own."""

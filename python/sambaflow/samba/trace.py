@@ -7,27 +7,27 @@ dtypes, promotion and gradients. What no rule takes is an error that names the o
 import collections
 import contextlib
 import itertools
-import re
 import sys
 import types
 
 import torch
 import torch._decomp
-import torch._functorch.vmap
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, NameError_, SambaError, StateError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state, places
+from sambaflow.samba import _state, functions, places, transforms
 from sambaflow.samba.calls import as_rule, mismatch
+from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
 from sambaflow.samba.left import Left
 from sambaflow.samba.regions import Regions
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, from_value, run_on_held, values_of
+from sambaflow.samba.unwritten import Zeroed
 from sambaflow.samba.views import in_place, refresh, settle
 from sambaflow.words import encoded, message, text
 
-_BYTES = re.compile(r' data="[0-9a-f]*("| (?=\.\.\.))')  # of a constant, as a graph's text has them
+_Norm = torch.nn.modules.batchnorm._NormBase
 _TORCH_DTYPES = [getattr(torch, name) for name in DTYPE_NAMES]
 
 
@@ -48,6 +48,7 @@ class Tracer:
     """One graph in the making."""
 
     _ids = itertools.count(1)
+    chooses = True  # a run of the graph says whether it trains
 
     def __init__(self, name, modules=None, scope="", prefix="", context=None):
         """`scope`: of one graph of several, its name, which stands before those that are made up. `prefix` stands before modules' paths. `context`:
@@ -68,9 +69,12 @@ class Tracer:
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
         self.kept_regions = {}  # id of what stands for an input with a region name -> its samba_value: what is written into it stays on the device
         self.arguments = {}  # id of an argument -> what stands for it
+        self.taken = set()  # names that are some tensor's own
         self.kept = []  # what has an id here stays alive
         self.regions = Regions(named=bool(scope))
         self.paths = {id(module): path for path, module in modules} if modules else {}
+        self.counters = {id(x.num_batches_tracked) for _, x in modules if isinstance(x, _Norm) and x.training} if modules else set()  # of batches that train
+        self.may_train = False  # whether it is known that the graph is to be trained
         self.left = Left(modules or [])
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
@@ -113,7 +117,9 @@ class Tracer:
         """The same for a tensor among the model's arguments, named `name` where it has no name; one that is given twice is one input."""
         if id(tensor) not in self.arguments:
             named = from_torch_tensor(tensor)
-            named.sn_name = named.sn_name or self.scope + name
+            kept = named.sn_name if not named._kept_name or named.sn_name not in self.taken else ""
+            named.sn_name = kept or self.scope + name
+            self.taken.add(named.sn_name)
             self.arguments[id(tensor)] = self.add_input(named)
             self.kept.append(tensor)
         return self.arguments[id(tensor)]
@@ -148,7 +154,7 @@ class Tracer:
     def _leaf(self, x):
         shape = list(x.shape)
         if torch._C._functorch.is_functorch_wrapped_tensor(x):
-            self.refuse_transform()
+            transforms.refuse_transform(self)
         if id(x) in self.names:
             name, tensor, trainable = self.names[id(x)]
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
@@ -156,9 +162,10 @@ class Tracer:
         if x.requires_grad and not isinstance(x, SambaTensor):
             raise UnsupportedError("a parameter of the model is no SambaTensor, or something was computed from it before it met one: convert the model "
                                    f"with samba.from_torch_model_(model){self.where()}")  # fmt: skip
-        values = to_torch(x)
+        values = values_of(x)
         first = values.flatten()[0].item() if values.numel() > 0 else None
-        if first is not None and float(first) == first and bool((values == first).all()):  # a constant is a double, which not every int64 is
+        if first is not None and float(first) == first and bool((values == first).all()) and not (first == 0 and bool(values.signbit().any())):
+            # a constant is a double, which not every int64 is, and one number, which 0 and -0 are not
             return lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape)
         kept = values.detach().contiguous()
         constant = Tensor._over(None, dtype_name(x.dtype), shape, None, kept.data_ptr(), kept, self.context)
@@ -191,9 +198,13 @@ class Tracer:
         self.left.assign(self)
         self.line = None
         lib.samba_set_source(self.graph, ffi.NULL, 0)
-        for leaf, value in self.assigned.values():
-            lib.samba_assign(leaf, value)
+        for identity, (leaf, value) in self.assigned.items():
+            lib.samba_assign(leaf, lib.samba_where(self.trains(), value, leaf) if identity in self.counters else value)
         self.check()
+
+    def trains(self):
+        """A bool: whether the run trains."""
+        return lib.samba_ne(lib.samba_training(self.graph), lib.samba_constant(self.graph, 0, DTYPES["float64"], 0, ffi.NULL))
 
     def prune(self):
         """Leaves in the graph what outputs, losses and buffers need, as a PEF carries it. Nothing can be traced from then on."""
@@ -201,10 +212,10 @@ class Tracer:
         self.context.check(lib.samba_graph_copy(self.graph, live))
         self.graph = self.context.owned(live[0], lib.samba_graph_free)
 
-    def print(self):
-        """The text of the graph."""
+    def print(self, graph=None):
+        """The text of the graph, or of a copy."""
         printed = ffi.new("char **")
-        self.context.check(lib.samba_graph_print(self.graph, printed))
+        self.context.check(lib.samba_graph_print(graph or self.graph, printed))
         try:
             return text(printed[0])
         finally:
@@ -218,10 +229,8 @@ class Tracer:
             self.context.check(lib.samba_graph_copy(self.graph, live))
             self.context.check(lib.samba_graph_compare(parsed[0], live[0]))
         except StateError as error:
-            said, constants = _BYTES.subn("", str(error))
-            if not constants:
-                raise
-            raise StateError(f"{said}: if it is a constant whose values differ, seed what makes it, or make it a buffer or an input") from None
+            shown = compiled if isinstance(compiled, str) else text(compiled)
+            raise StateError(explained(str(error), lambda: shown, lambda: self.print(live[0]))) from None
         finally:
             lib.samba_graph_free(parsed[0])
             lib.samba_graph_free(live[0])
@@ -306,17 +315,17 @@ class Tracer:
         raise UnsupportedError("torch.autocast is on while the model is traced: leave it out and compile with precision='bf16', which casts as it does, or call "
                                f"to(torch.bfloat16) where that is meant{self.where()}")  # fmt: skip
 
-    def refuse_transform(self):
-        """A function of torch.func, torch.vmap among them, has wrapped a tensor that the graph wants."""
-        raise UnsupportedError("torch.vmap, and what else torch.func makes of functions, cannot be traced where tensors of the model come in: write the batch dim out, by "
-                               f"broadcasting, torch.bmm or torch.einsum{self.where(code=True)}")  # fmt: skip
-
     # ---- what torch calls ----
 
     def function(self, func, args, kwargs):
         """A torch function: whole by a rule, else in ATen's parts. Below it autograd has nothing to do; whether the model's code stands in
         torch.no_grad() is looked at here."""
+        if transforms.is_operator(func) and self.is_symbolic(args, kwargs):
+            return transforms.operator(self, func, args, kwargs)
         outermost = self.grad is None
+        if outermost and func.__class__ is types.FunctionType and func.__module__ == "torch.nn.init":
+            with _Factories(), _inside(func):  # as the model's own code: it draws, and writes where autograd does not look
+                return func(*args, **kwargs)
         if outermost:
             if torch.is_autocast_enabled("cpu") and self is _state.tracer:
                 self._refuse_autocast()
@@ -337,6 +346,19 @@ class Tracer:
         finally:
             if outermost:
                 self.grad = self.called = None
+
+    def draw(self, rule, args, kwargs):
+        """Random numbers, by a rule that needs no traced tensor."""
+        outermost = self.grad is None
+        if outermost:
+            self.grad = torch.is_grad_enabled()
+        try:
+            with torch.no_grad():
+                self.mark()
+                return rule(self, *args, **kwargs)
+        finally:
+            if outermost:
+                self.grad = None
 
     def into(self, out, result):
         """What a function with `out` gives."""
@@ -364,7 +386,7 @@ class Tracer:
             called, part = func, ""
             if self.called is not None and not isinstance(self.called, torch._ops.OpOverloadPacket):
                 called, short = torch.overrides.resolve_name(self.called) or self.called.__name__, self.called.__name__
-                part = f", of which {func} is a part," if not str(func).startswith(f"aten.{short}.") else ""
+                part = f", of which {func} is a part," if called != str(func) and not str(func).startswith(f"aten.{short}.") else ""
             raise UnsupportedError(f"the operator {called}{part} has no counterpart in a graph: compute it before, on the host, and pass the result as an input{self.where()}")
         return result
 
@@ -453,7 +475,7 @@ def _inside(func):
 
         return has
 
-    space = func.__globals__
+    space = func.__globals__ if any(name in func.__globals__ for name in _CHECKS) else vars(torch.overrides)
     before = {name: space[name] for name in _CHECKS if name in space}
     try:
         space.update({name: answer(real) for name, real in before.items()})
@@ -471,7 +493,7 @@ class _Factories(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in RANDOM and _state.tracer is not None:
-            drawn = RANDOM[func](_state.tracer, *args, **(kwargs or {}))
+            drawn = _state.tracer.draw(RANDOM[func], args, kwargs or {})
             if drawn is not NotImplemented:
                 return drawn
         result = func(*args, **(kwargs or {}))
@@ -486,64 +508,6 @@ class _Factories(torch.overrides.TorchFunctionMode):
         if func in self.OVER:
             return isinstance(args[0] if args else next(iter(kwargs.values())), (bool, int, float, list, tuple))
         return func in self.COPIES or not any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves((args, kwargs or {})))
-
-
-_apply_torch = torch.autograd.Function.apply.__func__
-_add_batch_dim = torch._functorch.vmap._add_batch_dim
-
-
-def _batched(x, *where):
-    """What torch.vmap does to each argument: it would hide a traced one."""
-    if _state.tracer.is_symbolic((x,), {}):
-        _state.tracer.refuse_transform()
-    return _add_batch_dim(x, *where)
-
-
-class _Context:
-    """What the forward of a torch.autograd.Function is given: it may leave there what it likes."""
-
-    needs_input_grad = ()
-    save_for_backward = mark_non_differentiable = mark_dirty = set_materialize_grads = lambda self, *_: None
-
-
-def _differentiates_itself(cls, args, kwargs):
-    """Whether a torch.autograd.Function's backward is what differentiating its forward gives: asked at random values, in float64."""
-
-    def drawn(x):
-        if not isinstance(x, torch.Tensor):
-            return x
-        return torch.randn(x.shape, dtype=torch.float64, generator=generator).requires_grad_() if x.is_floating_point() else torch.zeros(x.shape, dtype=x.dtype)
-
-    tracer, _state.tracer = _state.tracer, None
-    generator, gradients = torch.Generator().manual_seed(0), []
-    try:
-        with torch._C.DisableTorchFunction(), torch.enable_grad():
-            values = [drawn(x) for x in args]
-            inputs = [x for x in values if isinstance(x, torch.Tensor) and x.requires_grad]
-            plain = (lambda: cls.forward(*values, **kwargs)) if cls.setup_context is not torch.autograd.Function.setup_context else (
-                lambda: cls.forward(_Context(), *values, **kwargs))  # fmt: skip
-            for call in (plain, lambda: _apply_torch(cls, *values, **kwargs)):
-                result = call()
-                weights = torch.randn(result.shape, dtype=result.dtype, generator=torch.Generator().manual_seed(1))
-                gradients.append(torch.autograd.grad((result * weights).sum(), inputs))
-        return all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(*gradients))
-    except Exception:  # whatever it is, it says that this cannot be known
-        return False
-    finally:
-        _state.tracer = tracer
-
-
-def _apply_function(cls, *args, **kwargs):
-    """torch.autograd.Function.apply while a model is traced: a graph cannot call the user's backward. Checkpointing is what it wraps: what is
-    kept and what is computed again is the compiler's choice."""
-    if cls.__module__ == "torch.utils.checkpoint":
-        return args[0](*args[2:])
-    if _state.tracer.is_symbolic(args, kwargs):
-        if _differentiates_itself(cls, args, kwargs):
-            return cls.forward(*args, **kwargs) if cls.setup_context is not torch.autograd.Function.setup_context else cls.forward(_Context(), *args, **kwargs)
-        raise UnsupportedError(f"{cls.__qualname__} is a torch.autograd.Function with a backward of its own, which a graph cannot have: compose it of "
-                               f"torch functions; x + (f(x) - x).detach() has the value of f and the gradient of x{_state.tracer.where()}")  # fmt: skip
-    return _apply_torch(cls, *args, **kwargs)
 
 
 def _float(x):
@@ -575,19 +539,18 @@ def at_work(tracer):
     compiling, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True  # models then leave out shortcuts that ask for values
     torch.nn.modules.batchnorm.float = _float
     validate, torch.distributions.Distribution._validate_args = torch.distributions.Distribution._validate_args, False  # it looks at values
-    apply, torch.autograd.Function.apply = torch.autograd.Function.__dict__["apply"], classmethod(_apply_function)
+    convert, torch.nn.Module._apply = torch.nn.Module._apply, tracer.left.converting(tracer)
     hook, torch.utils.hooks.BackwardHook._apply_on_tensors = torch.utils.hooks.BackwardHook._apply_on_tensors, lambda _, __, tensors: (tensors, None)  # see check_hooks
-    torch._functorch.vmap._add_batch_dim = _batched
     try:
-        with torch.enable_grad(), _uncompiled(), _Factories():
+        with torch.enable_grad(), _uncompiled(), transforms.refused(tracer), functions.traced(), _Factories(), Zeroed():
             yield tracer
             tracer.finish()
     finally:
         _state.tracer = None
         tracer.left.restore(tracer)
         torch.compiler._is_compiling_flag = compiling
-        torch.autograd.Function.apply = apply
-        torch._functorch.vmap._add_batch_dim, torch.utils.hooks.BackwardHook._apply_on_tensors = _add_batch_dim, hook
+        torch.nn.Module._apply = convert
+        torch.utils.hooks.BackwardHook._apply_on_tensors = hook
         del torch.nn.modules.batchnorm.float
         torch.distributions.Distribution._validate_args = validate
         before.remove()

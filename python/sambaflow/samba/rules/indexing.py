@@ -13,7 +13,7 @@ from sambaflow.samba.rules.common import NONE, cast, filled, in_place, rank, uns
 from sambaflow.samba.rules.elementwise import where
 from sambaflow.samba.rules.shape import expand, reshape, select, slice_, unsqueeze
 from sambaflow.samba.rules.values import as_mask, known_masks
-from sambaflow.samba.sambatensor import to_torch
+from sambaflow.samba.sambatensor import values_of
 from sambaflow.samba.trace import rule
 
 aten = torch.ops.aten
@@ -41,7 +41,7 @@ def _word(t, word):
         word = word.long() if word.numel() == 0 else word
     word = as_mask(word)
     if isinstance(word, torch.Tensor) and word.dim() == 0 and word.dtype is torch.bool and not t.is_symbolic((word,), {}):
-        word = bool(to_torch(word))
+        word = bool(values_of(word))
     return word
 
 

@@ -28,10 +28,13 @@ def group_norm(t, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_ena
     return t.wrap(lib.samba_functional_group_norm(t.value(input), num_groups, optional(t, weight), optional(t, bias), eps))
 
 
-def _by_channels(t, call, input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """Whether a module trains is known while it is traced; its running statistics are written as torch writes them."""
+def _by_channels(t, call, several, input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """A module that trains while it is traced has a graph that each run tells whether it trains: its running statistics then become what torch writes, or
+    normalize and stay. `several`: values behind each of the statistics, without which nothing can be trained."""
     options = ffi.new("samba_batch_norm_options *")
     options.training, options.eps = training, eps
+    if training and t.chooses and running_mean is not None and running_var is not None and (several or not t.may_train):
+        options.trains = lib.samba_training(t.graph)
     if isinstance(momentum, torch.Tensor):  # of a cumulative average, which counts its batches
         options.average_factor = t.value(momentum)
     else:
@@ -50,12 +53,14 @@ def _by_channels(t, call, input, running_mean, running_var, weight, bias, traini
 def batch_norm(t, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     if _state.legacy_names:
         unsupported(t, "batch_norm cannot be traced under legacy names: call samba.session.use_legacy_names(False)")
-    return _by_channels(t, lib.samba_functional_batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
+    several = input.dim() < 2 or input.numel() != input.shape[1]
+    return _by_channels(t, lib.samba_functional_batch_norm, several, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @rule(F.instance_norm)
 def instance_norm(t, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
-    return _by_channels(t, lib.samba_functional_instance_norm, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    several = input.dim() < 3 or input.shape[2:].numel() != 1
+    return _by_channels(t, lib.samba_functional_instance_norm, several, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @rule(F.local_response_norm)

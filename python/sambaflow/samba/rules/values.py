@@ -66,7 +66,7 @@ def known_masks(tracer, index):
         if isinstance(word, torch.Tensor) and word.dtype is torch.bool:
             if tracer.is_symbolic((word,), {}):
                 tracer.refuse_values("indexing by a mask")
-            words += torch.Tensor.nonzero(word.torch_tensor() if hasattr(word, "torch_tensor") else word, as_tuple=True)
+            words += torch.Tensor.nonzero(word._host_values() if hasattr(word, "_host_values") else word, as_tuple=True)
         else:
             words.append(word)
     return words

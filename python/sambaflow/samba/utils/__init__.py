@@ -5,5 +5,7 @@ from sambaflow.samba.utils.utils import (
     trace_multigraph,
 )  # fmt: skip
 
+from sambaflow.samba.utils import argparser, common, pef_utils, utils  # noqa: E402, F401  programs name them so after `import sambaflow.samba`
+
 __all__ = ["get_file_dir", "get_rank", "get_world_size", "init_output_grads", "is_main_process", "measure_performance", "measure_sections",
            "set_seed", "trace_graph", "trace_multigraph"]  # fmt: skip

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from sambaflow.samba.utils import argparser as argparser, common as common, pef_utils as pef_utils, utils as utils
 from sambaflow.samba.utils.utils import (
     get_file_dir as get_file_dir,
     get_rank as get_rank,

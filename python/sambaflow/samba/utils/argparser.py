@@ -2,7 +2,7 @@
 """The command line of an application: commands and options that all share, and the application's own.
 
 A function `add(parser)` adds options for all commands (common_parser_fn), for compile, run and test alone. An own option that has the name of
-a built-in one replaces it.
+a built-in one replaces it. What is parsed the session obeys (`session.take_arguments`): compile writes where --output-folder and --pef-name say.
 
 >>> args = parse_app_args(["compile", "-b", "64", "--hidden=32"], common_parser_fn=lambda p: p.add_argument("--hidden", type=int))
 >>> (args.command, args.batch_size, args.hidden)
@@ -13,11 +13,16 @@ a built-in one replaces it.
 ...     file.flush()
 ...     parse_yaml_to_args(file.name).num_iterations
 7
+>>> _state.session.reset()
 """
 import argparse
+import difflib
 import re
 import sys
+import warnings
 
+from sambaflow.errors import NoEffectWarning
+from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
 from sambaflow.samba.keywords import refuse_unknown
 
@@ -36,6 +41,20 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, conflict_handler="resolve", allow_abbrev=False, **kwargs)
+
+
+# options of the documents' system that say what its chip or its compiler should do
+_ELSEWHERE = {
+    "--o0": "one operator a section", "--o1": "operators fused by rules", "--o3": "the whole graph as one", "--debug": "keep what the compiler makes",
+    "--mac-v2": "the second estimator of resources", "--tiling-accum": "add up gradients of tiles", "--num-tiles": "tiles of the chip",
+    "--log-level": "what the compiler tells", "--resources-scaling-factors": "factors of the estimates of resources", "--arch": "the chip",
+    "--compiler-mode": "the kind of model", "--optimization-rules": "rules of fusion", "--compiler-configs-file": "settings of the compiler",
+    "--world-size": "replicas", "--distlearn-config": "settings of replicas",
+}  # fmt: skip
+_WITH_VALUES = {
+    "--num-tiles": {"type": int}, "--log-level": {}, "--resources-scaling-factors": {"type": float, "nargs": "+"}, "--arch": {}, "--compiler-mode": {},
+    "--optimization-rules": {"nargs": "+"}, "--compiler-configs-file": {}, "--world-size": {"type": int, "default": 1}, "--distlearn-config": {},
+}  # fmt: skip
 
 
 def _built_in(parser, command):
@@ -58,27 +77,71 @@ def _built_in(parser, command):
     parser.add_argument("--run-graph-only", action="store_true", help="measure without moving tensors between host and device")
     parser.add_argument("--num-sections", type=int, default=None, help="how many sections to list")
     parser.add_argument("--seed", type=int, default=0, help="of weights, dropout and samples")
+    elsewhere = parser.add_argument_group("taken without effect, since they are about another device")
+    for name, what in _ELSEWHERE.items():
+        elsewhere.add_argument(name, help=what, **_WITH_VALUES.get(name, {"action": "store_true"}))
+
+
+def _given(parser, words):
+    """The names of the options that are among the words."""
+    words, found = [word.split("=")[0] for word in words], set()
+    for action in parser._actions:
+        for name in action.option_strings:
+            short = len(name) == 2  # which may have its value at it
+            if any(word == name or (short and word.startswith(name) and word not in parser._option_string_actions) for word in words):
+                found.add(action.dest)
+    return found
+
+
+def _refuse(parser, rest):
+    """Ends the program, as argparse does, with the nearest option."""
+    name = next((word.split("=")[0] for word in rest if word.startswith("-")), rest[0])
+    near = difflib.get_close_matches(name, parser._option_string_actions, 1)
+    parser.error(f"there is no option {name}{f': did you mean {near[0]}?' if near else ''}")
 
 
 def parse_app_args(argv=None, dev_mode=False, common_parser_fn=None, compile_parser_fn=None, test_parser_fn=None, run_parser_fn=None,
                    measure_performance_parser_fn=None, measure_sections_parser_fn=None, **unknown):  # fmt: skip
-    """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option."""
+    """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option; the session obeys it
+    until it is reset, see session.compile. What means nothing on this device is named in one NoEffectWarning."""
     refuse_unknown(unknown, parse_app_args)
-    measured = run_parser_fn if dev_mode else None
-    own = {"compile": compile_parser_fn, "test": test_parser_fn, "run": run_parser_fn,
-           "measure-performance": measure_performance_parser_fn or measured, "measure-sections": measure_sections_parser_fn or measured}  # fmt: skip
+    return _parse(argv, dev_mode, common_parser_fn, compile_parser_fn, test_parser_fn, run_parser_fn, measure_performance_parser_fn, measure_sections_parser_fn)
+
+
+def _parse(argv, dev_mode, common, compiling, testing, running, performance, sections):
+    measured = running if dev_mode else None
+    own = {"compile": compiling, "test": testing, "run": running, "measure-performance": performance or measured, "measure-sections": sections or measured}
     parser = _Parser()
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    commands, built_in = parser.add_subparsers(dest="command", required=True, parser_class=_Parser), {}
     for command in COMMANDS:
         its = commands.add_parser(command)
         _built_in(its, command)
-        for add in (common_parser_fn, own[command]):
+        built_in[command] = dict(its._option_string_actions)
+        for add in (common, own[command]):
             if add:
                 add(its)
-    args = parser.parse_args(list(_words(sys.argv[1:] if argv is None else argv)))
-    if getattr(args, "microbatch_size", None) and args.batch_size % args.microbatch_size:
-        parser.error(f"the microbatch size {args.microbatch_size} does not divide the batch size {args.batch_size}")
+    words = list(_words(sys.argv[1:] if argv is None else argv))
+    args, rest = parser.parse_known_args(words)
+    its = commands.choices[args.command]
+    if rest:
+        _refuse(its, rest)
+    given, now = _given(its, words), its._option_string_actions
+    replaced = {action.dest for name, action in built_in[args.command].items() if now.get(name) is not action}
+    _check(its, args, given, replaced)
+    elsewhere = [name for name in _ELSEWHERE if now[name] is built_in[args.command][name] and now[name].dest in given]
+    if elsewhere:
+        warnings.warn(f"{', '.join(elsewhere)}: without effect on this device, a CPU", NoEffectWarning, stacklevel=3)
+    _state.session.take_arguments(args, replaced, given)
     return args
+
+
+def _check(parser, args, given, replaced):
+    """What contradicts itself."""
+    batch, micro = getattr(args, "batch_size", None), getattr(args, "microbatch_size", None)
+    if isinstance(batch, int) and isinstance(micro, int) and micro and batch % micro:
+        parser.error(f"the microbatch size {micro} does not divide the batch size {batch}")
+    if args.command == "compile" and "pef" in given - replaced and given & {"pef_name", "output_folder"}:
+        parser.error("--pef says which file to write: leave out --pef-name and --output-folder, or --pef")
 
 
 def parse_yaml_to_args(path, argv=None, **parser_fns):

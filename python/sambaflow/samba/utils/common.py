@@ -10,10 +10,8 @@
 ... # doctest: +ELLIPSIS
 /.../line/line.pef
 '/line/line.pef'
+>>> samba.session.reset()
 """
-import os
-import tempfile
-
 import torch
 
 from sambaflow import errors
@@ -21,7 +19,7 @@ from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.progress import Progress
-from sambaflow.samba.sambatensor import SambaTensor, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.utils import utils
 
 
@@ -30,8 +28,11 @@ def common_app_driver(args, model, inputs, optim=None, name="", init_output_grad
     parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of session.compile, and
     win over `args`. Returns the PEF's path, the measures, or None."""
     refuse_unknown(keywords, common_app_driver, _state.session.compile)
-    if args.data_parallel:
-        raise errors.UnsupportedError("--data-parallel: this version trains one replica; leave it out")
+    for flag in ("data_parallel", "reduce_on_rdu"):
+        if getattr(args, flag, False):
+            raise errors.UnsupportedError(f"--{flag.replace('_', '-')}: this version trains one replica; leave it out")
+    if not _state.session.obeys(args):
+        _state.session.take_arguments(args)
     check_mapping(args.command, args.mapping)
     if args.command == "compile":
         keywords.update(init_output_grads=init_output_grads, app_dir=app_dir, loss_indices=loss_indices)
@@ -48,24 +49,7 @@ def common_app_driver(args, model, inputs, optim=None, name="", init_output_grad
 
 
 def _compile(args, model, inputs, optim, name, keywords):
-    options = {
-        "inference": args.inference, "output_folder": args.output_folder, "pef_name": args.pef_name, "precision": args.precision,
-        "grad_accumulation_steps": args.grad_accumulation_steps, "memory_budget": args.memory_budget, "mapping": args.mapping,
-        "fast_memory": args.fast_memory, "config_dict": vars(args), **keywords,
-    }  # fmt: skip
-    optim = None if options["inference"] else optim
-    if not args.pef:
-        path = _state.session.compile(model, inputs, optim, name, **options)
-    else:  # the file to write, wherever that is
-        path = args.pef
-        folder = os.path.dirname(path) or "."
-        os.makedirs(folder, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as made:
-            options.update(output_folder=made, pef_name=os.path.splitext(os.path.basename(path))[0])
-            written = _state.session.compile(model, inputs, optim, name, **options)
-            for end in ("", ".log", ".json"):
-                if os.path.exists(written + end):
-                    os.replace(written + end, path + end)
+    path = _state.session.compile(model, inputs, optim, name, **{"config_dict": vars(args), **keywords})
     print(path)
     return path
 
@@ -82,7 +66,7 @@ def _test(model, inputs):
         shown.step()
         compared = []
         for ours, host in zip(results, trees.tensors(expected)):
-            ours, host = to_torch(ours).double(), to_torch(host).double()
+            ours, host = values_of(ours).double(), values_of(host).double()
             scale = max(host.abs().max().item() if host.numel() else 0.0, 1.0)
             compared.append(((ours - host).abs().max().item() if host.numel() else 0.0, scale))
             shown.step()

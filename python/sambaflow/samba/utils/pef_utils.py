@@ -80,11 +80,12 @@ class PefMeta(Mapping):
 
 
 def get_pefmeta(source, model=None):
-    """A PefMeta of a file; or of a program's parsed arguments and its model what it may give compile as `pef_metadata`, a dict."""
+    """A PefMeta of a file; or of a program's arguments, parsed or as a dict, and its model what it may give compile as `pef_metadata`, a dict."""
     if isinstance(source, (str, os.PathLike)):
         return PefMeta(source)
     parameters = {} if model is None else {name: list(x.shape) for name, x in model.named_parameters()}
-    return {"model": None if model is None else type(model).__name__, "parameters": parameters, "arguments": dict(vars(source))}
+    arguments = source if isinstance(source, Mapping) else vars(source)
+    return {"model": None if model is None else type(model).__name__, "parameters": parameters, "arguments": dict(arguments)}
 
 
 def get_pefmeta_dict(source, model=None):

@@ -41,18 +41,19 @@ from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_distlearn, check_mapping, one_of
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.progress import watched
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, to_torch
+from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, values_of
 from sambaflow.words import encoded, text
 
 
 def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
                 transfer_device=True, distlearn_config=None):  # fmt: skip
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
-    sets the gradients of outputs to ones; hyperparameters (lr ...) become those of `optim`. With `mapping` 'spatial' the PEF must be
+    sets the gradients of outputs to what they begin with (init_output_grads); hyperparameters (lr ...) become those of `optim`. With `mapping` 'spatial' the PEF must be
     one that was compiled so. Returns the traced outputs, which are `model.output_tensors` too."""
     check_mapping("trace_graph", mapping)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
-    check_distlearn("trace_graph", distlearn_config)
+    if distlearn_config is None or not _state.session.named_distlearn(distlearn_config):
+        check_distlearn("trace_graph", distlearn_config)
     outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device, mapping)
     if init_output_grads:
         _init_output_grads(outputs)
@@ -62,7 +63,7 @@ def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=
 def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None):
     """Traces a graph of a PEF that compile_multigraph made, once, in the order in which graphs were added: a SambaGraph, or the module that it was
     made of. session.init_multigraph_runtime then compares it with the PEF and sends weights, inputs and optimizer state to the device; where that
-    was called before, this does. `init_output_grads` sets the gradients of outputs to ones, with which they begin. `trace_prefix` stands before the
+    was called before, this does. `init_output_grads` sets the gradients of outputs to what they begin with. `trace_prefix` stands before the
     paths of modules in messages. Returns the traced outputs, which are `output_tensors` of the module, too."""
     if mapping:
         check_mapping("trace_multigraph", mapping)
@@ -74,22 +75,26 @@ def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, map
 
 def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):
     """Sets the gradients that the backward starts from, on the device. Those of `output_tensors` (tensors or names; those that have a gradient
-    there) and of the names in `unspecified_tensor_grad` become ones, but `customized_tensors_dict` gives some by name. With
+    there) become what they begin with: zeros for an output from which another one is computed, else ones; losses begin with ones. Those of the names
+    in `unspecified_tensor_grad` become ones, and `customized_tensors_dict` gives some by name. With
     `is_variable_batch_size` a given gradient may have fewer samples than the PEF: those that are missing count for nothing."""
     session, given = _state.session, dict(customized_tensors_dict or {})
     tensors = session.loaded().tensors
-    ones = [name for x in output_tensors or () if session.has(f"{(name := x if isinstance(x, str) else x.sn_name)}.grad")]
-    for name in (*ones, *(unspecified_tensor_grad or ())):
-        given.setdefault(name, None)
-    for name, gradient in given.items():
+    starts = {name: 1.0 for name in unspecified_tensor_grad or ()}
+    for x in output_tensors or ():
+        name = x if isinstance(x, str) else x.sn_name
+        if session.has(f"{name}.grad"):
+            starts.setdefault(name, session.start_of(name))
+    for name in dict.fromkeys((*starts, *given)):
         if not session.has(f"{name}.grad"):
             known = [x for x in session.loaded().names("output") if f"{x}.grad" in tensors]
             raise errors.NameError_(f"init_output_grads: {name!r} has no gradient on the device; outputs that have one: {', '.join(known) or 'none'}")
         _, dtype, shape = tensors[f"{name}.grad"]
+        gradient = given.get(name)
         if gradient is None:
-            gradient = torch.ones(shape, dtype=getattr(torch, dtype))
+            gradient = torch.full(shape, starts.get(name, 1.0), dtype=getattr(torch, dtype))
         elif is_variable_batch_size:
-            gradient = to_torch(gradient)
+            gradient = values_of(gradient)
             if gradient.dim() != len(shape) or not shape or gradient.shape[1:] != shape[1:] or len(gradient) > shape[0]:
                 raise errors.ShapeError(f"init_output_grads: the gradient of {name!r} has shape {tuple(gradient.shape)}, expected at most {shape}")
             gradient = torch.cat([gradient, gradient.new_zeros(shape[0] - len(gradient), *shape[1:])])

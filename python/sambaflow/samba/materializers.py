@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of materializers, which make the values of an empty tensor when they are needed. Programs write them in three forms, told apart by their
+parameters: (shape, dtype, requires_grad), by position or by these names, as many of them as they have; (tensor); and (tensor, rng). The tensor has
+the empty one's shape, dtype and name, and zeros, so that it can be read, filled in place, or given to torch.nn.init; what fills it in place need not
+return it.
+
+>>> import sambaflow.samba as samba
+>>> import torch
+>>> def normal(tensor, rng):
+...     return rng.normal_(torch.empty(tensor.shape, dtype=tensor.dtype), std=0.1)
+>>> forms = (torch.ones, lambda shape: torch.ones(shape), torch.nn.init.ones_, normal, lambda *, dtype, shape, **more: torch.ones(shape, dtype=dtype))
+>>> [samba.SambaTensor(shape=(2, 3), dtype=torch.float32, materializer=form).torch_tensor().shape == (2, 3) for form in forms]
+[True, True, True, True, True]
+"""
+import inspect
+
+import torch
+
+from sambaflow._core import lib
+from sambaflow.samba import _state, lazy
+
+FORMS = "(tensor), (tensor, rng) or (shape, dtype, requires_grad)"
+_NAMES = ("shape", "dtype", "requires_grad")
+
+
+class MultithreadedRNG:
+    """Random numbers by the library's threads: fills torch tensors and SambaTensors. Each call is the next draw of the latest enable_lazy_param's seed,
+    or of the session's where that was never called; values depend on the seed and the number of the draw alone."""
+
+    def __init__(self, mode):
+        self._mode = mode
+
+    def _fill(self, tensor, *draw):
+        from sambaflow.samba.sambatensor import values_of
+
+        with torch.no_grad():
+            lazy.Draw(self._mode, *draw)(values_of(tensor).detach())
+        return tensor
+
+    def normal_(self, tensor, mean=0.0, std=1.0):
+        """Normal numbers; returns the tensor."""
+        return self._fill(tensor, lib.SAMBA_NORMAL, mean, std)
+
+    def uniform_(self, tensor, low=0.0, high=1.0):
+        """Numbers of [low, high)."""
+        return self._fill(tensor, lib.SAMBA_UNIFORM, low, high)
+
+    def trunc_normal_(self, tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
+        """Normal numbers of [a, b]."""
+        return self._fill(tensor, lib.SAMBA_NORMAL_TRUNCATED, mean, std, a, b)
+
+    def normal(self, mean=0.0, std=1.0, size=(), dtype=torch.float32):
+        """A torch tensor of that size."""
+        return self.normal_(torch.empty(size, dtype=dtype), mean, std)
+
+    def uniform(self, low=0.0, high=1.0, size=(), dtype=torch.float32):
+        """The same."""
+        return self.uniform_(torch.empty(size, dtype=dtype), low, high)
+
+
+def _parameters(materializer):
+    """Its parameters by name; None where Python does not know them, of what is written in C."""
+    try:
+        return inspect.signature(materializer).parameters
+    except (TypeError, ValueError):
+        return None
+
+
+def form_of(materializer):
+    """(form, names to give by keyword): 'shape', 'tensor' or 'rng'. A TypeError where it is none of the three."""
+    if not callable(materializer):
+        raise TypeError(f"a materializer is a function {FORMS}: given {materializer!r:.100}")
+    parameters = _parameters(materializer)
+    if parameters is None:
+        return "shape", _NAMES
+    kinds = list(parameters.values())
+    named = [p.name for p in kinds if p.name in _NAMES and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    needed = [p for p in kinds if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    strange = [p.name for p in kinds if p.default is p.empty and p.kind is p.KEYWORD_ONLY and p.name not in _NAMES]
+    more = any(p.kind is p.VAR_KEYWORD for p in kinds)
+    if named and not strange and all(p.name in _NAMES for p in needed):
+        return "shape", tuple(_NAMES if more else named)
+    if not strange and any(p.kind is p.VAR_POSITIONAL for p in kinds) and not needed:
+        return "shape", ()
+    if not strange and more and not needed:
+        return "shape", _NAMES
+    if strange or len(needed) not in (1, 2, 3):
+        raise TypeError(f"a materializer is a function {FORMS}: given {getattr(materializer, '__name__', type(materializer).__name__)}({', '.join(parameters)})")
+    return ("tensor", "rng", "shape")[len(needed) - 1], ()
+
+
+def rng():
+    """The session's."""
+    return MultithreadedRNG(lazy.latest(_state.session.seed))
+
+
+def make(tensor):
+    """What the materializer of an empty SambaTensor makes: a torch tensor, a SambaTensor, or something else."""
+    from sambaflow.samba.sambatensor import SambaTensor
+
+    form, names = form_of(tensor.materializer)
+    if form == "shape":
+        values = dict(zip(_NAMES, (tuple(tensor.shape), tensor.dtype, tensor.requires_grad)))
+        if names:
+            return tensor.materializer(**{name: values[name] for name in names}) if _parameters(tensor.materializer) is not None else tensor.materializer(
+                values["shape"], dtype=values["dtype"], requires_grad=values["requires_grad"])  # fmt: skip
+        return tensor.materializer(*values.values())
+    given = SambaTensor(torch.zeros(tensor.shape, dtype=tensor.dtype), name=tensor.sn_name, batch_dim=tensor.batch_dim, region_name=tensor._sn_region_name)
+    with torch.no_grad():
+        made = tensor.materializer(given, rng()) if form == "rng" else tensor.materializer(given)
+    return given if made is None else made

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where backward begins, told once. Without loss_indices gradients start from every output, but with zeros from one that another output is
+computed from: a model that returns a loss and logits learns by the loss. That is a choice made for the user, so it is said."""
+import warnings
+
+from sambaflow._core import ffi, lib
+from sambaflow.errors import SambaError
+from sambaflow.samba.eager import outside
+
+_told = set()
+
+
+def tell_starts(tracer, outputs, loss_indices):
+    """Warns, once for each sentence, where an output of the traced graph starts with zeros though nobody asked for that."""
+    if loss_indices is not None or len(outputs) < 2:
+        return
+    starts = ffi.new("double[]", len(outputs))
+    try:
+        tracer.context.check(lib.samba_graph_starts(tracer.graph, len(outputs), starts))
+    except SambaError:
+        return  # nothing to differentiate: compiling says so
+    zeros = [x.sn_name for x, start in zip(outputs, starts) if start == 0]
+    ones = [i for i, start in enumerate(starts) if start == 1]
+    said = (f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, with ones; gradients of {', '.join(zeros)}, from which another output is "
+            f"computed, start with zeros. loss_indices={ones} says the same; sn_grad, grad_of_outputs and init_output_grads set others")  # fmt: skip
+    if zeros and said not in _told:
+        _told.add(said)
+        warnings.warn(said, UserWarning, stacklevel=outside())
