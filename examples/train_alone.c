@@ -14,9 +14,19 @@ int main(int argc, char **argv)
     if (argc < 2 || samba_context_new(NULL, &context) != SAMBA_OK)
         return fprintf(stderr, "usage: train_alone PEF [INPUTS]\n"), 1;
     samba_session *session;
-    samba_tensor_list inputs = {0}; /* by name; those that are not given stay zero */
+    samba_tensor_list inputs = {0}; /* by name; those that are not in the file are zeros */
     must(samba_session_new(context, argv[1], NULL, &session));
     must(argc > 2 ? samba_tensors_read(context, argv[2], "image", &inputs) : SAMBA_OK);
+    samba_tensor_info info;
+    for (int i = 0; i < samba_session_tensor_count(session); i++) {
+        samba_tensor *zeros;
+        must(samba_session_tensor_info(session, i, &info));
+        if (info.kind != SAMBA_KIND_INPUT)
+            continue;
+        must(samba_tensor_new(context, info.name, info.dtype, info.rank, info.shape, &zeros));
+        must(samba_session_set(session, zeros)); /* a run refuses inputs that nobody gave */
+        samba_tensor_free(zeros);
+    }
     samba_run_options step = samba_run_defaults(); /* the whole schedule: forward, backward, optimizer */
     step.inputs = inputs.tensors, step.input_count = inputs.count;
     samba_tensor *loss;

@@ -117,8 +117,6 @@ def train(args, model):
             samba.session.load(args.checkpoint)
         return infer(args, model)
     traced_outputs = model.output_tensors
-    # The backward starts from every output, with ones, unless told otherwise: here only the loss counts.
-    traced_outputs[1].sn_grad = torch.zeros(traced_outputs[1].shape)
     dataloader = loader(args, train=True)
     for epoch in range(args.num_epochs):
         total = 0.0
