@@ -5,7 +5,7 @@ MESON_OPTIONS ?=
 
 SECONDS ?= 1800
 
-.PHONY: all packages demo check check-torch prove fuzz soak bench asan install wheel clean
+.PHONY: all packages demo check check-clang check-torch check-isa prove fuzz fuzz-files soak bench asan install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -22,17 +22,30 @@ demo: all
 check: all
 	@tools/check.sh $(BUILD)
 
+# The unit tests, built with another compiler: with two of its versions, warnings are errors.
+check-clang:
+	@tools/check-clang.sh $(BUILD)
+
 check-torch: all
 	@tests/torch/check.sh $(BUILD)
 	@tests/python/check.sh $(BUILD)
+
+# The tests and comparisons of both with each instruction set forced, by one thread and two. ISA="check avx2 2": a part.
+check-isa: all
+	@tools/every-isa.sh $(BUILD) $(ISA)
 
 # Every operator, dtype and sample against PyTorch; `make check-torch` takes a sample of them. PROVE="norm --dtype float32": a part.
 prove: all
 	@tests/operators/check.sh $(BUILD) $(PROVE)
 
-# 5,000 random graphs of 5 to 60 operators, others every time; `make check` has 200. FUZZ="--seed 7": those again.
+# 5,000 random graphs, others every time; `make check` has 200. FUZZ="--seed 7": those again.
 fuzz: all
 	@$(BUILD)/tests/fuzz/fuzz --count 5000 $(FUZZ)
+
+# PEFs, graphs' texts, files of tensors and checkpoints, changed by clang's libFuzzer under sanitizers, each so many seconds. FILES="pef data": a part.
+FUZZ_SECONDS ?= 1800
+fuzz-files: | packages
+	@tools/fuzz-files.sh $(BUILD) $(FUZZ_SECONDS) $(FILES)
 
 # Half an hour of mixed work, in C and then in Python: nothing may grow. SECONDS=60: shorter.
 soak: all
@@ -53,4 +66,4 @@ wheel:
 	@tools/wheel.sh $(BUILD)
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-fuzz

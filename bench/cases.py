@@ -180,4 +180,6 @@ FIGURES = [
     Figure("gpt2 124M generate bf16", "generate.py", ["--precision", "bf16"], ["torch", "transformers"], {"of_bandwidth": (0.75, None), **GENERATE}),
     Figure("gpt2 1.5B compile", "compile.py", targets={"seconds": (None, 2), "megabytes": (None, 300)}, long=False),
     Figure("lenet b32 loader", "loader.py", [], ["torch", "sambaflow"], {"waiting": (0.95, None), "working": (0.95, None)}, long=False),
+    Figure("logreg b1 python", "overhead.py", [], ["torch", "sambaflow"], {"run_us": (None, 15), "run_loss_us": (None, 12), "import_ms": (None, 50)}, long=False),
+    Figure("lenet b32 profiling", "profiling.py", [], [], {"summary_over_off": (None, 0.02)}, long=False),
 ]

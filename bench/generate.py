@@ -40,13 +40,22 @@ def ours(a, folder, prompt):
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
+failed = []  # what PyTorch says where it fails: the rest goes on without it
+
+
 def theirs(model, prompt, count):
-    """(tokens, tokens a second behind the prompt)"""
+    """(tokens, tokens a second behind the prompt); Nones where PyTorch fails, and what it says in `failed`."""
+    if failed:
+        return None, None
     options = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}
     times = []
     for n in (1, count):
         start = time.perf_counter()
-        out = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, min_new_tokens=n, **options)
+        try:
+            out = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, min_new_tokens=n, **options)
+        except RuntimeError as failure:  # it may lack an implementation for this processor
+            failed.append(f"{str(failure).splitlines()[0]:.150}")
+            return None, None
         times.append(time.perf_counter() - start)
     return out[0, prompt.shape[1] :].tolist(), (count - 1) / (times[1] - times[0])
 
@@ -63,14 +72,16 @@ def figures(a, model, rounds):
 
     config = model.config
     cache = 2 * config.n_layer * config.n_embd * (4 if a.precision == "fp32" else 2) * (a.long + a.count / 2)
-    pytorch = [statistics.median(rate for *_, rate in of) for of in (short, long)]
+    pytorch = [None if failed else statistics.median(rate for *_, rate in of) for of in (short, long)]
     rates = [median(of, "tokens_per_second") for of in (short, long)]
+    times = [None if failed else rate / its for rate, its in zip(rates, pytorch)]
     return {
         "tokens_per_second": rates[0], "of_bandwidth": median(short, "of_bandwidth"), "best_of_bandwidth": max(mine["best_of_bandwidth"] for mine, *_ in short),
-        "bandwidth": median(short, "bandwidth"), "pytorch_tokens_per_second": pytorch[0], "times_pytorch": rates[0] / pytorch[0],
+        "bandwidth": median(short, "bandwidth"), "pytorch_tokens_per_second": pytorch[0], "times_pytorch": times[0],
         "after_long": rates[1], "after_long_of_bandwidth": median(long, "of_bandwidth"),
-        "after_long_with_cache": median(long, "of_bandwidth") * (1 + cache / long[0][0]["weight_bytes"]), "after_long_times_pytorch": rates[1] / pytorch[1],
-        "prefill_ms": median(long, "prefill_ms"), "prefill_mfu": median(long, "prefill_mfu"), "agreeing_tokens": min(agree(short), agree(long)),
+        "after_long_with_cache": median(long, "of_bandwidth") * (1 + cache / long[0][0]["weight_bytes"]), "after_long_times_pytorch": times[1],
+        "prefill_ms": median(long, "prefill_ms"), "prefill_mfu": median(long, "prefill_mfu"), "agreeing_tokens": None if failed else min(agree(short), agree(long)),
+        **({"absent": {"eager": failed[0]}} if failed else {}),
     }  # fmt: skip
 
 
@@ -89,13 +100,15 @@ def main():
         print(json.dumps(f))
     else:
         print(f"{a.precision}, {a.count} tokens, {a.threads} threads, medians of {a.rounds} rounds")
+        its = "fails: " + failed[0] if failed else f"{f['pytorch_tokens_per_second']:.1f}, {f['times_pytorch']:.2f} times as many"
         print(f"after {a.short:4}  {f['tokens_per_second']:.1f} tokens/s: {f['of_bandwidth']:.1%} of the {f['bandwidth'] / 1e9:.1f} GB/s that memory gives (best "
-              f"{f['best_of_bandwidth']:.1%}); PyTorch {f['pytorch_tokens_per_second']:.1f}, {f['times_pytorch']:.2f} times as many")
-        print(f"after {a.long:4}  {f['after_long']:.1f} tokens/s: {f['after_long_of_bandwidth']:.1%}, with the cache {f['after_long_with_cache']:.1%}; "
-              f"{f['after_long_times_pytorch']:.2f} times PyTorch's")
+              f"{f['best_of_bandwidth']:.1%}); PyTorch {its}")
+        print(f"after {a.long:4}  {f['after_long']:.1f} tokens/s: {f['after_long_of_bandwidth']:.1%}, with the cache {f['after_long_with_cache']:.1%}"
+              + ("" if failed else f"; {f['after_long_times_pytorch']:.2f} times PyTorch's"))
         print(f"prompt      {a.long} tokens in {f['prefill_ms']:.1f} ms, {f['prefill_mfu']:.1%} of the multiply-adds that there are")
-        print(f"tokens      {f['agreeing_tokens']} of {a.count} are those of PyTorch before one is not")
-    if a.precision == "fp32" and f["agreeing_tokens"] < a.count:
+        if not failed:
+            print(f"tokens      {f['agreeing_tokens']} of {a.count} are those of PyTorch before one is not")
+    if a.precision == "fp32" and not failed and f["agreeing_tokens"] < a.count:
         sys.exit(f"generate.py: token {f['agreeing_tokens']} is not PyTorch's")
 
 

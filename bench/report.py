@@ -16,7 +16,7 @@ LABELS = {"eager": "PyTorch", "compile": "torch.compile", "jax": "JAX", "onnxrun
 SHORT = {"compile": "t.c.", "jax": "JAX"}  # those that compile
 # How figures are shown, by the ends of their names, of which the first that fits counts: times what, in which unit.
 UNITS = {"of_bandwidth": (100, " %"), "with_cache": (100, " %"), "mfu": (100, " %"), "waiting": (100, " %"), "working": (100, " %"), "ready": (100, " %"), "pinned": (100, " %"),
-         "bandwidth": (1e-9, " GB/s"), "times_pytorch": (1, " times"), "tokens_per_second": (1, " tokens/s"), "after_long": (1, " tokens/s"), "ms": (1, " ms"),
+         "bandwidth": (1e-9, " GB/s"), "times_pytorch": (1, " times"), "tokens_per_second": (1, " tokens/s"), "after_long": (1, " tokens/s"), "ms": (1, " ms"), "us": (1, " us"), "over_off": (100, " %"),
          "ms_a_step": (1, " ms"), "seconds": (1, " s"), "megabytes": (1, " MB"), "": (1, "")}
 BEGIN, END = "<!-- figures: written by bench/bench.py --markdown -->", "<!-- end of figures -->"
 
@@ -59,7 +59,8 @@ def figure_row(case, figures):
     missing = [name for name in case.targets if name not in figures]
     if missing:
         raise Failed(f"{case.script} gives no {', '.join(missing)}")
-    return {"case": case.name, "kind": FIGURE, "dtype": "", "figures": figures, "targets": case.targets}
+    peers = {name: {"absent": reason} for name, reason in figures.pop("absent", {}).items()}
+    return {"case": case.name, "kind": FIGURE, "dtype": "", "figures": figures, "targets": case.targets, "peers": peers}
 
 
 def make_row(case, ours, plan, peers, peaks, reading):
@@ -131,7 +132,11 @@ def figure_cells(row):
         factor, unit = units[name]
         return " and ".join(f"{how} {factor * limit:g}{unit}" for how, limit in zip(("at least", "at most"), targets.get(name, ())) if limit is not None)
 
-    return [(row["case"], name.replace("_", " "), short(units[name][0] * row["figures"][name], units[name][1]), wanted(name)) for name in names]
+    def shown(name):
+        value = row["figures"][name]
+        return "-" if value is None else short(units[name][0] * value, units[name][1])
+
+    return [(row["case"], name.replace("_", " "), shown(name), wanted(name)) for name in names]
 
 
 def figure_line(cells):

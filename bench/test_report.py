@@ -64,6 +64,12 @@ class Figures(unittest.TestCase):
         row = report.figure_row(Figure("generating", "generate.py", targets={"of_bandwidth": (0.9, None)}), {"of_bandwidth": 0.975, "bandwidth": 3.1e10})
         self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("of bandwidth", "97.50 %", "at least 90 %"), ("bandwidth", "31.00 GB/s", "")])
 
+    def test_a_peer_that_fails(self):
+        row = report.figure_row(Figure("generating", "generate.py", targets={"times_pytorch": (2, None)}), {"times_pytorch": None, "ms": 2, "absent": {"eager": "no primitive"}})
+        self.assertEqual([cells[1:3] for cells in report.figure_cells(row)], [("times pytorch", "-"), ("ms", "2.000 ms")])
+        self.assertEqual(report.absences(row), ["generating: PyTorch: no primitive"])
+        self.assertFalse(report.wrong([row]))
+
     def test_page(self):
         row = report.figure_row(self.case, {"share": 0.9, "megabytes": 300})
         self.assertIn("| loading | share | 0.9000 | at least 0.9 |", report.markdown(Text.machine, [row]))

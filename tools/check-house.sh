@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The rules of the house that a script can see: include directions, file heads, file sizes, headers that compile alone.
+# The rules of the house that a script can see: include directions, file heads, file sizes, order of evaluation, headers that compile alone.
 set -u
 cd "$(dirname "$0")/.."
 bad=0
@@ -36,6 +36,8 @@ done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' 
 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
+python3 tools/check_order.py include src tests bench examples python >&2 || complain "what these lines do depends on the compiler: make two statements of each"
+
 made=$(mktemp -d) # the header that the build makes
 trap 'rm -rf "$made"' EXIT
 mkdir "$made/sambaflow"
@@ -47,5 +49,5 @@ for header in include/sambaflow/*.h "$made"/sambaflow/*.h; do
             complain "$header does not compile alone as $2"
     done
 done
-[ $bad = 0 ] && echo "house: include directions, file heads and sizes, public headers: fine"
+[ $bad = 0 ] && echo "house: include directions, file heads and sizes, order of evaluation, public headers: fine"
 exit $bad

@@ -1,26 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a step needs, says which, and does nothing when all are there.
-# Usage: tools/install-packages.sh build|python|bench
+# Usage: tools/install-packages.sh build|python|bench|clang
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
 zlib1g-dev libcmocka-dev valgrind"
 python="python3 python3-venv python3-pip python3-dev"
+clang="$build clang-14 clang-16 libclang-rt-16-dev"
+ls /usr/lib/llvm-*/lib/libomp.so >/dev/null 2>&1 || clang="$clang libomp-14-dev" # only one version can be there, and any will do
 bench="$python g++" # torch.compile writes C++ that includes Python.h
 case "${1:-}" in
 build) wanted=$build ;;
 python) wanted=$python ;;
+clang) wanted=$clang ;;
 bench) wanted=$bench ;;
-*) echo "usage: $0 build|python|bench" >&2; exit 2 ;;
+*) echo "usage: $0 build|python|bench|clang" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" >&2
     exit 0
 fi
-missing=
+missing= here=$(dpkg --print-architecture)
 for package in $wanted; do
-    state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$state" = installed ] || missing="$missing $package"
+    # A line for each architecture of it; that of another one is of no use here.
+    dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$package" 2>/dev/null | grep -qxE "($here|all) installed" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 echo "sambaflow: installing Debian packages:$missing"

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The tests and the comparisons with PyTorch as on other processors: with each instruction set that this one has, or those that are named, and with one
+# thread and two. Our programs and tests obey SAMBAFLOW_ISA, and the libraries beside them are kept to the same instructions by variables of their own,
+# as a processor without the others would keep them.
+# Usage: tools/every-isa.sh BUILD_FOLDER [check|torch|python ...] [generic|avx2|avx512 ...] [1|2 ...]
+#   check   every test of make check           torch    losses and gradients beside PyTorch (tests/torch)
+#   python  the Python tests, operators and random graphs of tests/python/check.sh, in the environment that make check-torch makes
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1
+shift
+parts=() isas=() teams=()
+for word in "$@"; do
+    case $word in
+    check | torch | python) parts+=("$word") ;;
+    generic | avx2 | avx512) isas+=("$word") ;;
+    [0-9]*) teams+=("$word") ;;
+    *) echo "every-isa: '$word' is no part (check, torch, python), no instruction set (generic, avx2, avx512) and no number of threads" >&2; exit 2 ;;
+    esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=(check torch python)
+[ ${#isas[@]} -gt 0 ] || isas=(generic avx2 avx512)
+[ ${#teams[@]} -gt 0 ] || teams=(1 2)
+pef=$(mktemp -d)
+trap 'rm -rf "$pef"' EXIT
+"$build/examples/logreg" compile -b 1 --output-folder "$pef" >/dev/null
+
+keep_to() { # ISA: ours, libxsmm, PyTorch, oneDNN, MKL, NumPy
+    case $1 in
+    generic) variables=(LIBXSMM_TARGET=generic ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2
+        NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR") ;;
+    avx2) variables=(LIBXSMM_TARGET=hsw ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+        NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") ;;
+    avx512) variables=() ;;
+    esac
+    variables+=(SAMBAFLOW_ISA="$1")
+}
+part() { # PART: with the environment as it is
+    case $1 in
+    check) meson test -C "$build" --no-rebuild --print-errorlogs --logbase "testlog-$SAMBAFLOW_ISA-$OMP_NUM_THREADS" ;;
+    torch) tests/torch/losses.sh "$build" "$(tools/torch-python.sh "$build")" ;;
+    python) tests/python/compare.sh "$build" ;;
+    esac
+}
+export -f part
+export build
+
+failed=()
+for isa in "${isas[@]}"; do
+    if ! SAMBAFLOW_ISA=$isa "$build/sambaflow" run "$pef/logreg/logreg.pef" >/dev/null 2>"$pef/said"; then
+        grep -q 'is not available' "$pef/said" || { cat "$pef/said" >&2; exit 1; }
+        echo "every-isa: $isa is left out: this processor has none"
+        continue
+    fi
+    keep_to "$isa"
+    for threads in "${teams[@]}"; do
+        for name in "${parts[@]}"; do
+            echo "every-isa: $name, $isa, OMP_NUM_THREADS=$threads"
+            env "${variables[@]}" OMP_NUM_THREADS="$threads" bash -euo pipefail -c "part $name" || failed+=("$name $isa $threads")
+        done
+    done
+done
+[ ${#failed[@]} = 0 ] || { printf 'every-isa: failed: %s\n' "${failed[@]}" >&2; exit 1; }

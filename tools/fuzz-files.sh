@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the harnesses over files with clang's libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer in BUILD_FOLDER-fuzz, and lets each search
+# from its stored inputs for so many seconds. What breaks one is left there, as crash-NAME-...; new inputs are kept in BUILD_FOLDER-fuzz/found/NAME.
+# Usage: tools/fuzz-files.sh BUILD_FOLDER SECONDS [NAME]...
+set -eu
+build=$1-fuzz seconds=$2
+shift 2
+[ $# -gt 0 ] || set -- pef graph data checkpoint
+tools/install-packages.sh clang
+openmp=$(ls -d /usr/lib/llvm-*/lib/libomp.so | tail -1)
+folder=$(dirname "$openmp")
+headers=$(dirname "$(ls "$folder"/clang/*/include/omp.h | tail -1)")
+if [ ! -f "$build/build.ninja" ]; then
+    CC="$(command -v ccache || true) clang-16"
+    # Coverage of everything; the flags that meson has for sanitizers are for all, too.
+    CC=${CC# } CFLAGS="-idirafter $headers -fsanitize=fuzzer-no-link" LDFLAGS="-L$folder -Wl,-rpath,$folder -fsanitize=fuzzer-no-link" \
+        meson setup "$build" -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Dlibfuzzer=true >"$build.log" || { cat "$build.log" >&2; exit 1; }
+    rm -f "$build.log"
+fi
+bad=0
+for name in "$@"; do
+    ninja -C "$build" --quiet "tests/fuzz/fuzz_$name"
+    mkdir -p "$build/found/$name"
+    echo "fuzz_$name: $seconds s"
+    # Memory and time that an input may take are part of what is looked for.
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 OMP_NUM_THREADS=2 \
+        "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 -malloc_limit_mb=600 -max_len=65536 -print_final_stats=1 -verbosity=1 \
+        -artifact_prefix="$build/crash-$name-" "$build/found/$name" "tests/fuzz/corpus/$name" >"$build/fuzz_$name.log" 2>&1 || { bad=1; tail -40 "$build/fuzz_$name.log"; }
+    grep 'cov:' "$build/fuzz_$name.log" | tail -1
+    grep 'number_of_executed_units\|average_exec_per_sec\|peak_rss_mb' "$build/fuzz_$name.log" || true
+done
+exit $bad
