@@ -13,7 +13,6 @@ logreg=$build/examples/logreg
 lenet=$build/examples/lenet
 gpt2=$build/examples/gpt2
 data=$source/examples/data
-unset SAMBAFLOW_ISA
 work=$(mktemp -d)
 mounted=
 trap '[ -n "$mounted" ] && umount "$mounted"; rm -rf "$work"' EXIT
@@ -274,6 +273,18 @@ refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" comp
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
 refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-parallel
+refuses "app: reduce on rdu alone" 1 "run one replica" "$logreg" run -p "$pef" --reduce-on-rdu
+refuses "app: unknown option" 64 "logreg: there is no option --batchsize: did you mean --batch-size?" "$logreg" compile --batchsize 3
+refuses "app: unknown option with a value" 64 "there is no option --pef-nmae: did you mean --pef-name?" "$logreg" compile -b 4 --pef-nmae=x
+refuses "app: an option without its value" 64 "option '--num-tiles' requires an argument" "$logreg" compile --num-tiles
+elsewhere=(--o0 --o1 --o3 --debug --mac-v2 --num-tiles 4 --log-level info --resources-scaling-factors 0.7 0.8 0.8 --arch sn10 --compiler-mode
+    full --optimization-rules rules.yaml --compiler-configs-file settings.json --tiling-accum --world-size 2 --distlearn-config replicas.yaml)
+does "app: options of another device" "PEF" "$logreg" "${elsewhere[@]}" compile -b 4 -p elsewhere.pef
+for option in $(printf '%s\n' "${elsewhere[@]}" | grep -e '^--'); do
+    grep -qE -- "^logreg: warning: .*$option[,:].* without effect on this device, a CPU$" err.txt || fail "app: options of another device: $option is not named"
+done
+[ "$(grep -c 'without effect' err.txt)" = 1 ] || fail "app: options of another device: named more than once"
+"$logreg" compile -b 4 -p usual.pef >out.txt 2>err.txt && cmp -s usual.pef elsewhere.pef || fail "app: options of another device: another PEF"
 does "app: spatial" "FWD+BCKWD" "$logreg" compile --mapping spatial -p spatial.pef
 does "app: spatial: compare with the reference" "agree with the reference" "$logreg" test --mapping spatial -b 8
 does "app: spatial: forward alone" "samples" "$logreg" measure-performance --mapping spatial -p spatial.pef --inference --num-iterations 3
@@ -328,7 +339,8 @@ refuses "app: another number of runs, with a batch" 1 "batch size 64, microbatch
 does "app: the PEF's number of runs in a step" "test accuracy" "$logreg" run --grad-accumulation-steps 3 -p thrice.pef --data "$data" --num-iterations 2
 refuses "app: other classes" 1 "another graph" "$logreg" run --num-classes 12 -p "$pef" --data "$data"
 refuses "app: inference PEF cannot train" 1 "compiled with --inference" "$logreg" run -p inf/logreg/logreg.pef --data "$data"
-refuses "app: momentum that was not compiled in" 1 "momentum" "$logreg" run --momentum 0.5 -p "$pef" --data "$data"
+does "app: momentum and dampening, compiled without" "test accuracy 8" "$logreg" run --momentum 0.5 --dampening 0.1 -p "$pef" --data "$data"
+refuses "app: beta1 of sgd" 1 "beta1" "$logreg" run --beta1 0.5 -p "$pef" --data "$data"
 
 # ---- digits ----
 mkdir empty short wrong few

@@ -3,7 +3,8 @@
  * What profiling costs, for profile_cost.sh: runs a PEF on one thread.
  *   profile_cost PEF off|again|summary|detailed RUNS   so many in the function counted_runs, which a counter of instructions looks at; again: it was on
  *                                                      before, and is off
- *   profile_cost PEF time SECONDS                      off, summary and detailed in turns: the best and the median milliseconds of each as JSON */
+ *   profile_cost PEF time SECONDS                      off, summary and detailed in turns: the best and the median milliseconds of each as JSON,
+ *                                                      for bench/profiling.py */
 #include <sambaflow/data.h>
 #include <sambaflow/profile.h>
 

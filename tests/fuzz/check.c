@@ -3,8 +3,13 @@
  * One graph, fused by some instruction set and number of threads (drawn from its name), unfused, and by the reference. What results may differ by
  * is what noise of a few units moves them (unit/noise.h): nothing, where the reference itself rounds nowhere. */
 #include "fuzz.h"
+#include "kernels/kernel.h"
 
-static const char *const isas[] = {NULL, "avx2", "generic"};
+/* The best half of the time, else one that is asked for. */
+const char *fuzz_isa(uint64_t draw)
+{
+    return draw % 2 ? NULL : samba_isa_names[draw / 2 % ((uint64_t)samba_isa_best() + 1)];
+}
 
 typedef struct checking {
     const samba_graph *graph;
@@ -14,6 +19,12 @@ typedef struct checking {
     fuzz_report *report;
 } checking;
 
+const char *fuzz_sink_name(const samba_graph *graph, int64_t index)
+{
+    const samba_sink *sink = &graph->sinks[index];
+    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->leaf.name : sink->name);
+}
+
 /* ---- what is expected ---- */
 static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs, uint64_t *state, const samba_array *values, double *moves)
 {
@@ -21,15 +32,28 @@ static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs
     samba_array near[FUZZ_SINKS];
     samba_arena arena;
     samba_arena_init(&arena, graph->context);
-    SAMBA_TRY(noisy_graph(graph, state, &moved));
-    samba_status status = samba_graph_evaluate(moved, inputs->count, inputs->names, inputs->arrays, &arena, near);
-    for (int64_t s = 0; s < graph->sink_count && status == SAMBA_OK; s++)
+    SAMBA_TRY(noisy_graph(graph, state, false, &moved));
+    const char *names[2 * FUZZ_LEAVES];
+    samba_array arrays[2 * FUZZ_LEAVES];
+    int count = 0;
+    for (int i = 0; i < inputs->count; i++) /* what an operator was expanded into may not need all of its operands */
+        if (samba_graph_leaf(moved, inputs->names[i]) != SAMBA_NONE) {
+            names[count] = inputs->names[i];
+            arrays[count++] = inputs->arrays[i];
+        }
+    samba_status status = samba_graph_evaluate(moved, count, names, arrays, &arena, near);
+    for (int64_t s = 0, m = 0; s < graph->sink_count && status == SAMBA_OK; s++, m++) {
+        if (m == moved->sink_count || strcmp(fuzz_sink_name(graph, s), fuzz_sink_name(moved, m)) != 0) { /* a leaf assigned to itself */
+            m--;
+            continue;
+        }
         for (int64_t i = 0; i < values[s].numel; i++) {
-            double from = value_at(&values[s], i), to = value_at(&near[s], i);
+            double from = value_at(&values[s], i), to = value_at(&near[m], i);
             bool same = from == to || (isnan(from) && isnan(to)); /* infinities too */
             double move = isfinite(from) && isfinite(to) ? fabs(to - from) : same ? 0 : INFINITY; /* what a rounding makes infinite or NaN says nothing */
             moves[s] = fmax(moves[s], move);
         }
+    }
     samba_graph_free(moved);
     samba_arena_free(&arena);
     return status;
@@ -55,30 +79,28 @@ samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, sa
 }
 
 /* ---- running ---- */
-static fuzz_verdict wrong(checking *c, int64_t sink, const char *how, const char *format, ...) __attribute__((format(printf, 4, 5)));
-static fuzz_verdict wrong(checking *c, int64_t sink, const char *how, const char *format, ...)
+fuzz_verdict fuzz_wrong(fuzz_report *report, int64_t sink, const char *how, const char *format, ...)
 {
     va_list arguments;
-    int used = snprintf(c->report->what, sizeof c->report->what, "%s: ", how);
+    int used = snprintf(report->what, sizeof report->what, "%s: ", how);
     va_start(arguments, format);
-    vsnprintf(c->report->what + used, sizeof c->report->what - (size_t)used, format, arguments);
+    vsnprintf(report->what + used, sizeof report->what - (size_t)used, format, arguments);
     va_end(arguments);
-    c->report->sink = sink;
+    report->sink = sink;
     return FUZZ_WRONG;
 }
 
-static fuzz_verdict compare(checking *c, int64_t s, const samba_array *found, const char *how)
+fuzz_verdict fuzz_compare(fuzz_report *report, int64_t sink, const char *name, const samba_array *found, const samba_array *expected, double allowed, const char *how)
 {
-    const samba_array *expected = &c->values[s];
     for (int64_t i = 0; i < expected->numel; i++) {
         double a = value_at(found, i), b = value_at(expected, i);
-        bool same = a == b || (isnan(a) && isnan(b)) || isinf(c->allowed[s]) || (isfinite(a) && isfinite(b) && fabs(a - b) <= c->allowed[s]);
+        bool same = a == b || (isnan(a) && isnan(b)) || isinf(allowed) || (isfinite(a) && isfinite(b) && fabs(a - b) <= allowed);
         if (!same)
-            return wrong(c, s, how, "output \"%s\"[%lld] of %lld is %.9g, the reference gives %.9g, allowed to differ by %.3g",
-                         samba_graph_name_at(c->graph, c->graph->sinks[s].name), (long long)i, (long long)expected->numel, a, b, c->allowed[s]);
+            return fuzz_wrong(report, sink, how, "output \"%s\"[%lld] of %lld is %.9g, the reference gives %.9g, allowed to differ by %.3g", name, (long long)i,
+                              (long long)expected->numel, a, b, allowed);
     }
-    c->report->checked += expected->numel;
-    c->report->unstable += isinf(c->allowed[s]) ? expected->numel : 0;
+    report->checked += expected->numel;
+    report->unstable += isinf(allowed) ? expected->numel : 0;
     return FUZZ_RIGHT;
 }
 
@@ -87,9 +109,9 @@ static fuzz_verdict run(checking *c, const samba_function_options *options, cons
     samba_context *context = c->graph->context;
     samba_function *function;
     if (samba_function_new(context, c->graph, options, &function) != SAMBA_OK)
-        return wrong(c, -1, how, "compiling: %s", samba_error_message(context));
+        return fuzz_wrong(c->report, -1, how, "compiling: %s", samba_error_message(context));
     samba_array found[FUZZ_SINKS];
-    void *given[256], *results[FUZZ_SINKS];
+    void *given[FUZZ_LEAVES], *results[FUZZ_SINKS];
     samba_arena arena;
     samba_arena_init(&arena, context);
     for (int i = 0; i < c->inputs->count; i++)
@@ -102,12 +124,24 @@ static fuzz_verdict run(checking *c, const samba_function_options *options, cons
     }
     fuzz_verdict verdict = FUZZ_RIGHT;
     if (samba_function_run_memory(function, given, results) != SAMBA_OK)
-        verdict = wrong(c, -1, how, "running: %s", samba_error_message(context));
+        verdict = fuzz_wrong(c->report, -1, how, "running: %s", samba_error_message(context));
     for (int64_t s = 0; s < c->graph->sink_count && verdict == FUZZ_RIGHT; s++)
-        verdict = compare(c, s, &found[s], how);
+        verdict = fuzz_compare(c->report, s, samba_graph_name_at(c->graph, c->graph->sinks[s].name), &found[s], &c->values[s], c->allowed[s], how);
     samba_function_free(function);
     samba_arena_free(&arena);
     return verdict;
+}
+
+/* Without training nothing is dropped, whatever the rate: the reference has no such mode. */
+static bool drops(const samba_graph *graph)
+{
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const samba_node *node = &graph->nodes[i];
+        if (node->op == SAMBA_OP_dropout || ((node->op == SAMBA_OP_attention || node->op == SAMBA_OP_attention_grad || node->op == SAMBA_OP_attention_lse) &&
+                                             node->attrs->attention.dropout))
+            return true;
+    }
+    return false;
 }
 
 fuzz_verdict fuzz_check(const samba_graph *graph, fuzz_report *report)
@@ -122,11 +156,13 @@ fuzz_verdict fuzz_check(const samba_graph *graph, fuzz_report *report)
         return FUZZ_IMPOSSIBLE;
     samba_arena_init(&arena, graph->context);
     fuzz_verdict verdict = FUZZ_IMPOSSIBLE;
-    if (fuzz_inputs(graph, &arena, &inputs) == SAMBA_OK && inputs.count <= 256 && fuzz_expect(graph, &inputs, &arena, values, allowed) == SAMBA_OK) {
+    if (fuzz_inputs(graph, &arena, &inputs) == SAMBA_OK && inputs.count <= FUZZ_LEAVES && fuzz_expect(graph, &inputs, &arena, values, allowed) == SAMBA_OK) {
         checking c = {graph, &inputs, values, allowed, report};
         samba_function_options options = samba_function_defaults();
         options.threads = 1 + (int)(next_seed(&state) % 3);
-        options.isa = isas[next_seed(&state) % 3];
+        options.isa = fuzz_isa(next_seed(&state) >> 8);
+        bool train = next_seed(&state) % 2 || drops(graph);
+        options.train = train;
         char how[64];
         snprintf(how, sizeof how, "fused (%s, %d threads)", options.isa ? options.isa : "best", options.threads);
         verdict = run(&c, &options, how);
@@ -134,8 +170,9 @@ fuzz_verdict fuzz_check(const samba_graph *graph, fuzz_report *report)
         if (verdict == FUZZ_RIGHT)
             verdict = run(&c, &options, "unfused");
         options = samba_function_defaults();
+        options.train = train;
         options.reference = true;
-        if (verdict == FUZZ_RIGHT)
+        if (verdict == FUZZ_RIGHT && next_seed(&state) % 4 == 0)
             verdict = run(&c, &options, "function by the reference");
     } else {
         snprintf(report->what, sizeof report->what, "%s", samba_error_message(graph->context));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz [--count N] [--seed N]      so many graphs of 5 to 60 operators and their gradients; every time others, unless the seed is given
+ * fuzz [--count N] [--seed N]      so many graphs of 3 to 40 nodes and layers, their gradients, and both compiled for training; every time others, unless the seed is given
  * fuzz --graph FILE ...            the graphs of texts, as they are printed where one fails; found/ has those that once did
  * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py
  *
@@ -26,7 +26,8 @@ static void write_array(const char *name, const samba_array *array)
     }
 }
 
-static void write_case(const samba_graph *graph)
+/* What follows it is its gradient, where it has one. */
+static void write_case(const samba_graph *graph, bool gradient)
 {
     samba_arena arena;
     fuzz_values inputs;
@@ -40,6 +41,8 @@ static void write_case(const samba_graph *graph)
         FILE *file = fopen(path, "w");
         if (file) {
             fputs(text, file);
+            if (gradient)
+                fprintf(file, "# gradient %lld\n", (long long)written + 1);
             for (int64_t s = 0; s < graph->sink_count; s++)
                 fprintf(file, "# allowed \"%s\" %.17g\n", samba_graph_name_at(graph, graph->sinks[s].name), allowed[s]);
             fclose(file);
@@ -55,18 +58,20 @@ static void write_case(const samba_graph *graph)
 }
 
 /* ---- one graph ---- */
+typedef struct totals {
+    int64_t operators, gradients, checked, unstable, wrong;
+} totals;
+
 /* Takes the graph; false where it is wrong. */
-static bool prove(samba_graph *graph, const char *what, int64_t *checked, int64_t *unstable)
+static bool prove(samba_graph *graph, fuzz_checker *check, const char *what, totals *t)
 {
     fuzz_report report;
-    fuzz_verdict verdict = fuzz_check(graph, &report);
-    *checked += report.checked;
-    *unstable += report.unstable;
-    if (verdict == FUZZ_RIGHT && folder)
-        write_case(graph);
+    fuzz_verdict verdict = check(graph, &report);
+    t->checked += report.checked;
+    t->unstable += report.unstable;
     if (verdict == FUZZ_WRONG) {
         fprintf(stderr, "%s, %s\n", what, report.what);
-        graph = fuzz_shrink(graph, &report);
+        graph = fuzz_shrink(graph, check, &report);
         char *text;
         if (samba_graph_print(graph, &text) == SAMBA_OK) {
             fprintf(stderr, "shrunk: %s\nfuzz --graph FILE makes it again, with this in FILE:\n%s\n", report.what, text);
@@ -79,26 +84,47 @@ static bool prove(samba_graph *graph, const char *what, int64_t *checked, int64_
     return verdict == FUZZ_RIGHT;
 }
 
-/* The gradient of all floating-point inputs, or NULL where there is none. */
-static samba_graph *gradient_of(const samba_graph *graph, const char *what, bool *failed)
+static samba_graph *copy_of(const samba_graph *graph)
 {
-    const char *names[256];
-    int count = 0;
-    bool any = false;
-    for (int64_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i].op == SAMBA_OP_input && samba_dtype_is_floating_point((samba_dtype)graph->nodes[i].dtype) && count < 40)
-            names[count++] = samba_graph_name_at(graph, graph->nodes[i].attrs->leaf.name);
-    for (int64_t s = 0; s < graph->sink_count; s++)
-        any = any || samba_dtype_is_floating_point((samba_dtype)samba_node_at(graph, graph->sinks[s].value)->dtype);
-    samba_graph *gradient = NULL;
-    if (!any || count == 0)
-        return NULL;
-    samba_status status = samba_graph_gradient(graph, count, names, &gradient);
-    if (status != SAMBA_OK && status != SAMBA_ERROR_UNSUPPORTED) {
+    samba_graph *copy = NULL;
+    return samba_graph_copy(graph, &copy) == SAMBA_OK ? copy : NULL;
+}
+
+/* In every way there is: as it is, its gradient, the gradient against differences, compiled for training. */
+static bool prove_all(samba_graph *graph, const char *what, totals *t)
+{
+    char text[120];
+    samba_status status;
+    samba_graph *gradient = fuzz_gradient(graph, &status), *training = gradient ? fuzz_training(graph) : NULL;
+    bool right = status == SAMBA_OK || status == SAMBA_ERROR_UNSUPPORTED;
+    if (!right)
         fprintf(stderr, "%s: its gradient: %s\n", what, samba_error_message(context));
-        *failed = true;
+    t->gradients += gradient != NULL;
+    if (gradient) {
+        snprintf(text, sizeof text, "slopes of %s", what);
+        right = prove(copy_of(graph), fuzz_check_slopes, text, t) && right;
+        snprintf(text, sizeof text, "gradient of %s", what);
     }
-    return gradient;
+    if (folder && right) {
+        write_case(graph, gradient != NULL);
+        if (gradient)
+            write_case(gradient, false);
+    }
+    if (gradient)
+        right = prove(gradient, fuzz_check, text, t) && right;
+    if (training) {
+        snprintf(text, sizeof text, "training of %s", what);
+        right = prove(training, fuzz_check_train, text, t) && right;
+    }
+    return prove(graph, fuzz_check, what, t) && right;
+}
+
+static bool trains(const samba_graph *graph)
+{
+    for (int64_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].op == SAMBA_OP_parameter)
+            return true;
+    return false;
 }
 
 static int from_file(const char *path)
@@ -117,36 +143,26 @@ static int from_file(const char *path)
         fprintf(stderr, "fuzz: %s: %s\n", path, samba_error_message(context));
         return 1;
     }
-    int64_t checked = 0, unstable = 0;
-    bool right = prove(graph, path, &checked, &unstable);
-    printf("%s: %s, %lld elements compared\n", path, right ? "right" : "wrong", (long long)checked);
+    totals t = {0};
+    bool right = trains(graph) ? prove(graph, fuzz_check_train, path, &t) : prove_all(graph, path, &t);
+    printf("%s: %s, %lld elements compared\n", path, right ? "right" : "wrong", (long long)t.checked);
     return !right;
-}
-
-static void print_unreached(void)
-{
-    printf("operators that no graph had before gradients:");
-    for (int op = 0; op < SAMBA_OP_COUNT; op++)
-        if (fuzz_reached[op] == 0 && samba_ops[op].class_ != SAMBA_LEAF)
-            printf(" %s", samba_ops[op].name);
-    printf("\n");
 }
 
 static int many(uint64_t seed, int64_t count)
 {
-    int64_t wrong = 0, operators = 0, gradients = 0, checked = 0, unstable = 0;
+    totals t = {0};
     printf("fuzz --count %lld --seed %llu\n", (long long)count, (unsigned long long)seed);
     fflush(stdout);
-    for (int64_t i = 0; i < count && wrong < 40; i++) {
+    for (int64_t i = 0; i < count && t.wrong < 40; i++) {
         char what[80];
-        samba_graph *graph, *gradient;
-        bool failed = false;
+        samba_graph *graph;
         uint64_t state = seed + (uint64_t)i;
-        int nodes = 5 + (int)(next_seed(&state) % 56);
+        int nodes = next_seed(&state) % 5 < 3 ? 3 + (int)(next_seed(&state) % 13) : 5 + (int)(next_seed(&state) % 36); /* many small ones, some large */
         snprintf(what, sizeof what, "graph %llu", (unsigned long long)(seed + (uint64_t)i));
         if (fuzz_generate(context, seed + (uint64_t)i, nodes, &graph) != SAMBA_OK) {
             fprintf(stderr, "%s: %s\n", what, samba_error_message(context));
-            wrong++;
+            t.wrong++;
             samba_graph_free(graph);
             continue;
         }
@@ -155,20 +171,13 @@ static int many(uint64_t seed, int64_t count)
             continue;
         }
         for (int64_t k = 0; k < graph->node_count; k++)
-            operators += samba_ops[graph->nodes[k].op].class_ != SAMBA_LEAF;
-        gradient = gradient_of(graph, what, &failed);
-        if (!prove(graph, what, &checked, &unstable))
-            failed = true;
-        snprintf(what, sizeof what, "gradient of graph %llu", (unsigned long long)(seed + (uint64_t)i));
-        gradients += gradient != NULL;
-        if (gradient && !prove(gradient, what, &checked, &unstable))
-            failed = true;
-        wrong += failed;
+            t.operators += samba_ops[graph->nodes[k].op].class_ != SAMBA_LEAF;
+        t.wrong += !prove_all(graph, what, &t);
     }
-    printf("%lld graphs of %lld operators and %lld gradients: fused, unfused and the reference agree in %lld elements (%lld are of outputs that a rounding makes nan), %lld graphs are "
-           "wrong\n", (long long)count, (long long)operators, (long long)gradients, (long long)checked, (long long)unstable, (long long)wrong);
-    print_unreached();
-    return wrong > 0;
+    fuzz_tell();
+    printf("%lld graphs of %lld operators and %lld gradients: fused, unfused, trained and the reference agree in %lld elements (%lld are of outputs that a rounding makes nan), %lld graphs "
+           "are wrong\n", (long long)count, (long long)t.operators, (long long)t.gradients, (long long)t.checked, (long long)t.unstable, (long long)t.wrong);
+    return t.wrong > 0;
 }
 
 int main(int argc, char **argv)
@@ -200,6 +209,7 @@ int main(int argc, char **argv)
         failed |= from_file(argv[i]);
     if (files == 0)
         failed = many(seed, count);
+    fuzz_train_end();
     samba_context_free(context);
     return failed;
 }

@@ -12,7 +12,6 @@
 #define MOST_MAGNITUDE 1000.0
 #define MOST_RANK 6 /* a product's 4 batch dims may have any strides */
 
-int64_t fuzz_reached[SAMBA_OP_COUNT];
 
 int64_t fuzz_below(fuzz_maker *m, int64_t bound) { return (int64_t)(next_seed(&m->state) % (uint64_t)bound); }
 bool fuzz_chance(fuzz_maker *m, int percent) { return fuzz_below(m, 100) < percent; }
@@ -34,7 +33,7 @@ static const char *const moves[] = {"neg", "abs", "relu", "sign", "floor", "ceil
                                     "sort", "cummax", "cummin", "detach", "cast", "copysign", NULL};
 static const char *const jumps[] = {"remainder", "fmod", "floor_divide", "trunc_divide", "sort", "cummax", "cummin", "copysign", NULL};
 static const char *const roots[] = {"sqrt", "rsqrt", "log", "log2", "log10", "reciprocal", "div", "pow", "atan2", "hypot", "floor_divide", "trunc_divide",
-                                    "remainder", "fmod", NULL};
+                                    "remainder", "fmod", "copysign" /* 0 + -0 is 0, but a compiler leaves the sum out */, NULL};
 
 static int digits_of(samba_dtype dtype)
 {
@@ -78,7 +77,11 @@ static fuzz_fact fact_of(const fuzz_maker *m, samba_op op, int arity, const samb
 
 static bool jumps_between(samba_op op, int arity, const fuzz_maker *m, const samba_ref *inputs, samba_dtype result)
 {
-    bool jump = !samba_ops[op].vjp || is_one_of(samba_ops[op].name, jumps) || (op == SAMBA_OP_cast && !samba_dtype_is_floating_point(result));
+    bool compares = !samba_ops[op].vjp && samba_ops[op].class_ == SAMBA_MAP;
+    bool casts = op == SAMBA_OP_cast && !samba_dtype_is_floating_point(result);
+    if ((m->meets && (compares || casts)) || op == SAMBA_OP_detach)
+        return false;
+    bool jump = !samba_ops[op].vjp || is_one_of(samba_ops[op].name, jumps) || casts;
     for (int i = 0; i < arity && jump; i++)
         if (!m->facts[inputs[i]].exact)
             return true;
@@ -108,7 +111,7 @@ static bool conditioned(fuzz_maker *m, samba_op op, int arity, const samba_array
 {
     const double step = 0x1p-9;
     samba_array near = *made, moved[16];
-    if (arity > 16 || !samba_dtype_is_floating_point(made->dtype))
+    if (arity == 0 || arity > 16 || !samba_dtype_is_floating_point(made->dtype))
         return true;
     for (int i = 0; i < arity; i++) {
         moved[i] = inputs[i];
@@ -155,7 +158,7 @@ static bool make_room(fuzz_maker *m)
     return facts && values;
 }
 
-samba_ref fuzz_add(fuzz_maker *m, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *given)
+static samba_ref add(fuzz_maker *m, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *given, bool find)
 {
     const samba_node *nodes[16];
     samba_array arrays[16], made = {.rank = 0};
@@ -184,24 +187,43 @@ samba_ref fuzz_add(fuzz_maker *m, samba_op op, int arity, const samba_ref *input
             return SAMBA_NONE;
         fuzz_fill(m->graph->name, samba_graph_name_at(m->graph, attrs.leaf.name), &made);
     } else if (jumps_between(op, arity, m, inputs, made.dtype) || !far_from_poles(m, op, arity, inputs) ||
-               evaluate(m, op, arity, arrays, &attrs, &made) != SAMBA_OK || !fits(&made) || !conditioned(m, op, arity, arrays, &attrs, &made)) {
+               evaluate(m, op, arity, arrays, &attrs, &made) != SAMBA_OK || (!fits(&made) && samba_ops[op].class_ != SAMBA_LEAF) || !conditioned(m, op, arity, arrays, &attrs, &made)) {
         return SAMBA_NONE;
     }
     int64_t before = m->graph->node_count;
     fuzz_fact fact = fact_of(m, op, arity, inputs, &made);
     if (op == SAMBA_OP_input)
         fact.grain = samba_dtype_is_floating_point(made.dtype) ? -3 : 0;
-    if (op == SAMBA_OP_constant)
+    if (op == SAMBA_OP_constant && made.numel > 0) {
         fact.grain = -2;
+        fact.exact = value_at(&made, 0) * 4 == trunc(value_at(&made, 0) * 4);
+    }
+    if (op == SAMBA_OP_literal)
+        fact.exact = !samba_dtype_is_floating_point(made.dtype);
     if (!make_room(m))
         return SAMBA_NONE;
     samba_ref ref = samba_emit(m->graph, op, arity, inputs, &attrs);
     if (ref == SAMBA_NONE || ref < before) /* the node is there already */
-        return samba_ops[op].class_ == SAMBA_LEAF ? ref : SAMBA_NONE;
+        return samba_ops[op].class_ == SAMBA_LEAF || find ? ref : SAMBA_NONE;
     m->values[ref] = made;
     m->facts[ref] = fact;
-    fuzz_reached[op]++;
+    fuzz_count.operators[op]++;
+    fuzz_count.dims += made.rank;
+    for (int d = 0; d < made.rank; d++)
+        fuzz_count.ones += made.shape[d] == 1;
+    fuzz_count.ranked += made.rank > 1;
+    fuzz_count.leading_ones += made.rank > 1 && made.shape[0] == 1;
     return ref;
+}
+
+samba_ref fuzz_add(fuzz_maker *m, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *attrs)
+{
+    return add(m, op, arity, inputs, attrs, false);
+}
+
+samba_ref fuzz_add_or_find(fuzz_maker *m, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *attrs)
+{
+    return add(m, op, arity, inputs, attrs, true);
 }
 
 samba_ref fuzz_fresh(fuzz_maker *m, const char *kind, samba_dtype dtype, int rank, const int64_t *shape)
@@ -219,6 +241,32 @@ samba_ref fuzz_fresh(fuzz_maker *m, const char *kind, samba_dtype dtype, int ran
 }
 
 /* ---- the whole ---- */
+static void add_output(fuzz_maker *m, const char *name, samba_ref value)
+{
+    samba_graph_sink(m->graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(m->graph, name), SAMBA_NONE, value});
+}
+
+/* What buffers become: "<buffer>.next", a value of the same type, the latest more often. */
+static void add_assignments(fuzz_maker *m)
+{
+    for (int b = 0; b < m->buffer_count; b++) {
+        const samba_node *buffer = samba_node_at(m->graph, m->buffers[b].buffer);
+        samba_ref next = m->buffers[b].next;
+        for (int64_t i = m->graph->node_count - 1; i >= 0 && next == SAMBA_NONE; i--) {
+            const samba_node *node = samba_node_at(m->graph, (samba_ref)i);
+            bool fits_in = node->dtype == buffer->dtype && samba_shape_equal(node->rank, node->shape, buffer->rank, buffer->shape);
+            if (fits_in && (samba_ref)i != m->buffers[b].buffer && node->op != SAMBA_OP_constant && fuzz_chance(m, 60))
+                next = (samba_ref)i;
+        }
+        if (next == SAMBA_NONE)
+            continue;
+        char name[48];
+        snprintf(name, sizeof name, "%s.next", samba_graph_name_at(m->graph, buffer->attrs->leaf.name));
+        add_output(m, name, next);
+        fuzz_count.assigned++;
+    }
+}
+
 static void add_outputs(fuzz_maker *m)
 {
     int64_t count = m->graph->node_count, named = 0;
@@ -231,16 +279,18 @@ static void add_outputs(fuzz_maker *m)
             continue;
         char name[24];
         snprintf(name, sizeof name, "y%d", (int)named++);
-        samba_graph_sink(m->graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(m->graph, name), SAMBA_NONE, (samba_ref)i});
+        add_output(m, name, (samba_ref)i);
     }
     free(used);
+    if (named > 0)
+        add_assignments(m);
 }
 
 samba_status fuzz_generate(samba_context *context, uint64_t seed, int nodes, samba_graph **graph)
 {
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64,
                                          SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT32};
-    fuzz_maker m = {.state = seed};
+    fuzz_maker m = {.state = seed, .focus = SAMBA_NONE};
     char name[40];
     snprintf(name, sizeof name, "fuzz %llu", (unsigned long long)seed);
     SAMBA_TRY(samba_graph_new(context, name, graph));
@@ -248,6 +298,11 @@ samba_status fuzz_generate(samba_context *context, uint64_t seed, int nodes, sam
     m.graph->phase = SAMBA_FWD;
     samba_arena_init(&m.arena, context);
     m.dtype = dtypes[fuzz_below(&m, SAMBA_COUNT(dtypes))];
+    int64_t mode = fuzz_below(&m, 10);
+    m.batch_of_one = mode == 1 || mode == 2 || mode == 3;
+    m.ones = mode == 3 || mode == 4 ? 50 : 0;
+    fuzz_count.batches_of_one += m.batch_of_one;
+    fuzz_count.many_ones += m.ones > 0;
     fuzz_first(&m);
     for (int made = 0, tries = 0; made < nodes && tries < 60 * nodes && m.graph->status == SAMBA_OK; tries++)
         made += fuzz_draw(&m) != SAMBA_NONE;

@@ -40,10 +40,10 @@ static samba_graph *pruned(samba_graph *graph)
 }
 
 /* `next` if it is wrong too, which frees `graph`; else `graph`. */
-static bool better(samba_graph **graph, samba_graph *next, fuzz_report *report)
+static bool better(samba_graph **graph, samba_graph *next, fuzz_checker *check, fuzz_report *report)
 {
     fuzz_report other;
-    if (next && fuzz_check(next, &other) == FUZZ_WRONG) {
+    if (next && check(next, &other) == FUZZ_WRONG) {
         samba_graph_free(*graph);
         *graph = next;
         *report = other;
@@ -73,7 +73,7 @@ static bool same_type(const samba_node *a, const samba_node *b)
     return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->shape, b->shape, sizeof(int64_t) * a->rank) == 0;
 }
 
-static bool step(samba_graph **graph, fuzz_report *report)
+static bool step(samba_graph **graph, fuzz_checker *check, fuzz_report *report)
 {
     static const char *const kinds[] = {"x", "p", "i1_"};
     for (int64_t i = (*graph)->node_count - 1; i >= 0; i--) {
@@ -81,21 +81,21 @@ static bool step(samba_graph **graph, fuzz_report *report)
         if (samba_ops[node->op].class_ == SAMBA_LEAF)
             continue;
         for (int k = 0; k < 3; k++)
-            if ((k < 2 || !samba_dtype_is_floating_point((samba_dtype)node->dtype)) && better(graph, with(*graph, (change){(samba_ref)i, -1, kinds[k]}), report))
+            if ((k < 2 || !samba_dtype_is_floating_point((samba_dtype)node->dtype)) && better(graph, with(*graph, (change){(samba_ref)i, -1, kinds[k]}), check, report))
                 return true;
         for (int k = 0; k < node->arity; k++)
-            if (same_type(node, samba_node_at(*graph, node->inputs[k])) && better(graph, with(*graph, (change){(samba_ref)i, k, NULL}), report))
+            if (same_type(node, samba_node_at(*graph, node->inputs[k])) && better(graph, with(*graph, (change){(samba_ref)i, k, NULL}), check, report))
                 return true;
     }
     return false;
 }
 
-samba_graph *fuzz_shrink(samba_graph *graph, fuzz_report *report)
+samba_graph *fuzz_shrink(samba_graph *graph, fuzz_checker *check, fuzz_report *report)
 {
     for (int64_t s = graph->sink_count - 1; s >= 0; s--)
         if (graph->sink_count > 1)
-            better(&graph, without_sink(graph, s), report);
-    for (int round = 0; round < 500 && step(&graph, report); round++)
+            better(&graph, without_sink(graph, s), check, report);
+    for (int round = 0; round < 500 && step(&graph, check, report); round++)
         ;
     return graph;
 }

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from table import Maker, Operator, Sample
+from views import between_views
 
 SHAPES = [((5, 4), (5, 4)), ((3, 5, 4), (3, 7, 4)), ((2, 3, 5, 8), (2, 3, 5, 8)), ((2, 2, 70, 8), (2, 2, 67, 8)), ((1, 1, 1, 3), (1, 1, 9, 3)), ((2, 1, 2, 3, 4), (2, 1, 2, 5, 4))]
 
@@ -95,3 +96,4 @@ OPERATORS = [
     Operator("scaled_dot_product_attention", F.scaled_dot_product_attention, _attention, truth=_by_steps),
     Operator("multi_head_attention", _multi_head, _heads),
 ]
+OPERATORS += [between_views(row, whole=True) for row in OPERATORS]

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from table import BOOL, FLOATS, NUMBERS, Maker, Operator, Sample
+from views import between_views
 
 # (images, groups, in and out channels of a group, size, kernel), the last two repeated or cut to the dims of space
 SIZES = [(2, 1, 3, 4, (7, 6, 5), (3, 2, 3)), (1, 2, 1, 2, (5, 9, 4), (1, 3, 2)), (3, 1, 1, 1, (4, 3, 6), (2, 2, 2)), (0, 1, 2, 3, (4, 5, 6), (3, 3, 3)),
@@ -94,3 +95,4 @@ OPERATORS = [
     Operator("unfold", F.unfold, _unfold, dtypes=(*FLOATS, *BOOL)),
     Operator("fold", F.fold, _fold, dtypes=(*FLOATS, *BOOL)),
 ]
+OPERATORS += [between_views(row) for row in OPERATORS if row.name.startswith("conv")]

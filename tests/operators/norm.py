@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and normalizations."""
 import math
+import pathlib
+import sys
 
 import torch
 import torch.nn.functional as F
 
 from table import HALVES, Maker, Operator, Sample, shapes
+from views import between_views
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+from steady import steady  # noqa: E402
 
 
 def _along(make):
@@ -43,6 +49,8 @@ def _batch_norm(make):
         yield Sample((x, *_running(make)), terms=4)
     yield Sample((make.tensor(2, 6, 9), None, None, None, None, True), terms=18)
     yield Sample((make.tensor(0, 6), *_running(make)))
+    for nothing in [(0, 6), (2, 6, 0)]:
+        yield Sample((make.tensor(*nothing), None, None, make.tensor(6), make.tensor(6), True))
     if make.dtype in HALVES:
         wide = {"dtype": torch.float32}
         yield Sample((make.tensor(3, 6, 5), None, None, make.tensor(6, **wide), make.tensor(6, **wide), True), terms=15)
@@ -99,3 +107,6 @@ OPERATORS = [
     Operator("layer_norm", F.layer_norm, _layer_norm),
     Operator("rms_norm", F.rms_norm, _rms_norm),
 ]
+STEADY = {"batch_norm": steady(F.batch_norm), "instance_norm": steady(F.instance_norm)}  # torch's gradient, where it is right
+OPERATORS += [between_views(row, STEADY.get(row.name)) for row in OPERATORS if row.name in ("batch_norm", "instance_norm", "group_norm")]
+OPERATORS += [between_views(row, whole=True) for row in OPERATORS if row.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")]

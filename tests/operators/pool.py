@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from table import FLOATS, NUMBERS, Maker, Operator, Sample
+from views import between_views
 
 SHAPES = [(2, 3, 9, 8, 7), (1, 1, 4, 6, 5), (5, 13, 4, 6), (0, 2, 4, 4, 4)]  # the last without a batch; space is cut to the dims there are
 OPTIONS = [(2, {}), (3, {"stride": 2, "padding": 1}), ((2, 3, 1), {"stride": (1, 2, 3)}), (3, {"stride": 2, "ceil_mode": True}),
@@ -124,3 +125,4 @@ OPERATORS = [
     *(Operator(f"adaptive_avg_pool{d}d", getattr(F, f"adaptive_avg_pool{d}d"), _adaptive(d, 9**d)) for d in (1, 2, 3)),
     *(Operator(f"adaptive_max_pool{d}d", getattr(F, f"adaptive_max_pool{d}d"), _adaptive(d, maximum=True)) for d in (1, 2, 3)),
 ]
+OPERATORS += [between_views(row) for row in OPERATORS if "unpool" not in row.name]

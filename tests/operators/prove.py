@@ -34,7 +34,7 @@ from table import Maker, Sample  # noqa: E402
 
 MODES = ("reference", "eager", "compiled")
 BATCH = 8  # samples in one graph
-NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove")
+NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove", "views")
 MOST_SHOWN = 5  # failures of one operator and dtype
 
 

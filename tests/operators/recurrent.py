@@ -3,6 +3,7 @@
 import torch
 
 from table import FLOATS, Operator, Sample
+from views import between_views
 
 # (steps, batch, input size, hidden size, layers, biases, directions, batch_first, projection)
 NETS = [(1, 1, 1, 1, 1, True, 1, False, 0), (3, 2, 5, 6, 1, True, 1, False, 0), (3, 2, 5, 6, 1, False, 1, False, 0), (2, 2, 4, 5, 2, True, 1, False, 0),
@@ -61,3 +62,4 @@ OPERATORS = [
     Operator("rnn_tanh_cell", torch.rnn_tanh_cell, _cells(1, 1)),
     Operator("rnn_relu_cell", torch.rnn_relu_cell, _cells(1, 1)),
 ]
+OPERATORS += [between_views(row, whole=True) for row in OPERATORS]

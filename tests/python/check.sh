@@ -33,8 +33,5 @@ cd "$folder"
 "$env/bin/python" -c 'import site; print(site.getsitepackages()[0])' >"$("$bare/bin/python" -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
 "$bare/bin/python" "$root/tests/python/page.py" README.md
 
-cd "$root/tests/python"
-SAMBAFLOW_BUILD=$build "$env/bin/python" -m pytest -q -p no:cacheprovider .
-OMP_NUM_THREADS=1 "$env/bin/python" -W ignore "$root/tests/operators/prove.py" --quick 4
-"$build/tests/fuzz/fuzz" --count 60 --write "$folder/graphs"
-OMP_NUM_THREADS=1 "$env/bin/python" -W ignore "$root/tests/fuzz/torch_graphs.py" "$folder/graphs"
+cd "$root"
+tests/python/compare.sh "$build"

@@ -49,6 +49,17 @@ class ResFFNLogReg(nn.Module):
         return loss, out
 
 
+class TwoLinears(nn.Module):
+    """What optimizers are tried on."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 7), nn.Linear(7, 3)
+
+    def forward(self, x, y):
+        return nn.functional.mse_loss(self.second(torch.tanh(self.first(x))), y)
+
+
 class Loss(nn.Module):
     """A model and a function of its result and the last input."""
 

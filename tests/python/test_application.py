@@ -29,6 +29,9 @@ def test_defaults():
         "command": "run", "batch_size": 1, "microbatch_size": None, "grad_accumulation_steps": 1, "inference": False, "pef": "", "pef_name": None,
         "output_folder": "out", "mapping": "section", "fast_memory": 0, "precision": "fp32", "memory_budget": 0, "data_parallel": False, "reduce_on_rdu": False,
         "data_parallel_mode": "normal", "num_iterations": 100, "run_graph_only": False, "num_sections": None, "seed": 0,
+        "o0": False, "o1": False, "o3": False, "debug": False, "mac_v2": False, "tiling_accum": False, "num_tiles": None, "log_level": None,
+        "resources_scaling_factors": None, "arch": None, "compiler_mode": None, "optimization_rules": None, "compiler_configs_file": None, "world_size": 1,
+        "distlearn_config": None,
     }  # fmt: skip
     assert vars(args) == expected
 
@@ -46,7 +49,9 @@ def test_short_forms(monkeypatch):
     "argv, said",
     [
         (["compile", "-b=64", "-mb=5"], "5 does not divide the batch size 64"), ([], "command"), (["fly"], "fly"),
-        (["run", "--mapping", "random"], "random"), (["run", "--batchsize", "3"], "--batchsize"), (["run", "-b", "many"], "many"),
+        (["run", "--mapping", "random"], "random"), (["run", "--batchsize", "3"], "there is no option --batchsize: did you mean --batch-size?"),
+        (["compile", "--pef-nmae=x"], "there is no option --pef-nmae: did you mean --pef-name?"), (["test", "word"], "there is no option word"),
+        (["compile", "-p", "a.pef", "--output-folder", "b"], "leave out --pef-name and --output-folder, or --pef"), (["run", "--num-tiles"], "--num-tiles"), (["run", "-b", "many"], "many"),
     ],
 )  # fmt: skip
 def test_refused_arguments(argv, said, capsys):

@@ -148,34 +148,6 @@ def test_checkpointing_is_the_function_itself(tmp_path):
     beside_torch(tmp_path, parts, (torch.randn(6, 3),))
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 3 * ctx.saved_tensors[0] ** 2
-
-
-class Straight(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return torch.round(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad
-
-
-def test_functions_with_a_backward_of_their_own(tmp_path):
-    beside_torch(tmp_path, Taker(lambda self, x: Cube.apply(self.a(x)).mean(), a=nn.Linear(3, 3)), (torch.randn(6, 3),))
-    model = samba.from_torch_model(Taker(lambda self, x: Straight.apply(self.a(x)).mean(), a=nn.Linear(3, 3)))
-    with pytest.raises(NotImplementedError, match=r"Straight is a torch.autograd.Function.*detach\(\).*test_arguments.py:\d+"):
-        samba.session.compile(model, (samba.randn(6, 3, name="x"),), inference=True, output_folder=str(tmp_path))
-
-
 def test_a_plain_parameter_is_refused(tmp_path):
     model = Taker(lambda self, x: x @ (self.w * 2))
     model.w = nn.Parameter(torch.randn(3, 3))

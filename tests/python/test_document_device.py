@@ -69,7 +69,7 @@ def test_host_and_device(weight, capsys):
 
     weight.data = weight / torch.norm(weight)
     weight.grad = weight / torch.norm(weight.grad)
-    host, gradient = weight.torch().clone(), weight.grad.torch().clone()
+    host, gradient = weight.torch().detach().clone(), weight.grad.torch().clone()
     torch.testing.assert_close(host, on_device / torch.norm(on_device))
     torch.testing.assert_close(gradient, host / torch.norm(sn_grad))
     print(weight.sn_data)

@@ -189,9 +189,9 @@ def test_scaled_gradients(tmp_path):
     gradients = []
     for c in (1.0, 0.25):
         model = samba.from_torch_model_(Asks(lambda m, x: ((m.a(x) * c + (m.a(x) * (1 - c)).detach()) ** 2).mean()))
-        model.a.weight.torch().fill_(0.5)
+        model.a.weight.torch().detach().fill_(0.5)
         inputs, optim = (samba.from_torch_tensor(x, name="x"),), samba.optim.SGD(model.parameters(), lr=0.1)
-        model.a.bias.torch().zero_()
+        model.a.bias.torch().detach().zero_()
         pef = samba.session.compile(model, inputs, optim, loss_indices=[0], output_folder=tmp_path)
         samba.session.run(inputs, utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]), section_types=["FWD", "BCKWD"])
         gradients.append(model.a.weight.sn_grad)

@@ -61,7 +61,7 @@ def dcgan():
 
     generator = nn.Sequential(nn.ConvTranspose2d(8, 16, 4, 1, 0, bias=False), nn.BatchNorm2d(16), nn.ReLU(True), nn.ConvTranspose2d(16, 3, 4, 2, 1), nn.Tanh())
     judge = nn.Sequential(nn.Conv2d(3, 8, 4, 2, 1), nn.LeakyReLU(0.2, inplace=True), nn.Flatten(), nn.Linear(128, 1))
-    return Taker(forward, generator=generator, judge=judge), (torch.randn(4, 8, 1, 1), torch.rand(4, 3, 8, 8)), {"kinks": True}
+    return Taker(forward, generator=generator, judge=judge), (torch.randn(4, 8, 1, 1), torch.rand(4, 3, 8, 8))
 
 
 @model
@@ -90,7 +90,7 @@ def depthwise_separable():
 @model
 def convolution_3d():
     net = nn.Sequential(nn.Conv3d(2, 4, 3, stride=(1, 2, 2), padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.AdaptiveAvgPool3d((2, 1, 3)), nn.Flatten(), nn.Linear(24, 2))
-    return Loss(net, F.cross_entropy), (torch.randn(3, 2, 5, 6, 6), torch.tensor([0, 1, 1])), {"kinks": True}
+    return Loss(net, F.cross_entropy), (torch.randn(3, 2, 5, 6, 6), torch.tensor([0, 1, 1]))
 
 
 @model

@@ -96,11 +96,15 @@ def test_pinned_batches_are_checked(traced):
     for item, kind, message in (
         ((torch.zeros(7, 12), torch.zeros(8, dtype=torch.int64)), ValueError, r'"x" has the shape \(8, 12\) in the PEF and \(7, 12\) was given'),
         ((torch.zeros(8, 12), torch.zeros(8)), TypeError, '"label" is int64'),
-        ((torch.zeros(8, 12), torch.full((8,), 5)), ValueError, "label.* = 5 is outside"),
     ):
         with pytest.raises(kind, match=message):
             list(SambaLoader([item], ["x", "label"]))
         assert not loader_threads()
+    for batch in SambaLoader([(torch.zeros(8, 12), torch.full((8,), 5))], ["x", "label"]):  # indices are looked up by the run that reads them
+        with pytest.raises(ValueError, match="label.* = 5 is outside"):
+            samba.session.run(batch)
+        with pytest.raises(ValueError, match="label.* = 5 is outside.*it was set before"):
+            samba.session.run()
     samba.session.reset()
     samba.session.enable_pinned_memory()
     with pytest.raises(RuntimeError, match="no PEF is loaded"):

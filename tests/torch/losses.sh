@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # 100 training steps of each example with each optimizer: losses within 1e-4 relative of PyTorch's, which are those stored under
 # tests/torch/losses/, or, with a Python that has torch, made now (and stored with --store);
-# then every parameter's mean gradient is compared too.
+# then every parameter's mean gradient is compared too: the column "of allowed" has the greatest distance as a share of what losses.py allows.
 # With torch also 20 steps in bf16, whose losses must be those of torch.autocast within 2^-8, what bfloat16 rounds a number by at most: both
-# round at the same places, but where sums differ in their last bit either may round the other way.
+# round at the same places, but where sums differ in their last bit either may round the other way. Where PyTorch has no bf16 for this processor
+# the case is left out, with what PyTorch says.
 # ResNet takes its 100 steps in float64: in float32 PyTorch's own losses move by percents within 30 steps when weights move by 1e-7, since a relu
 # that opens or closes changes gradients at once, and batch norm over few samples makes much of that. Its first steps are compared in float32 too.
-# Usage: tests/torch/losses.sh BUILD_FOLDER [PYTHON [--store]]
+# Usage: tests/torch/losses.sh BUILD_FOLDER [PYTHON [--store | MODEL ...]]
 set -euo pipefail
-build=$1 python=${2:-} store=${3:-}
+build=$1 python=${2:-} store=
+models="logreg resffn lenet gpt2 lstm resnet unet vit"
+[ "${3:-}" = --store ] && store=--store
+[ $# -gt 2 ] && [ -z "$store" ] && models="${*:3}"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
-printf '%-8s %-6s %-9s %14s %14s\n' model optim precision 'first loss' 'greatest error'
-for model in logreg resffn lenet gpt2 lstm resnet unet vit; do
+printf '%-8s %-6s %-9s %14s %14s  %s\n' model optim precision 'first loss' 'greatest error' "${python:+of allowed}"
+for model in $models; do
     for optimizer in sgd adamw; do
         # The same settings stand in losses.py.
         if [ $optimizer = sgd ]; then
@@ -47,16 +51,28 @@ for model in logreg resffn lenet gpt2 lstm resnet unet vit; do
             "$build/examples/$model" compile "${size[@]}" --optimizer $optimizer "${settings[@]}" "${words[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
             "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" $steps "$folder/initial.safetensors" "$folder/final.safetensors" >"$folder/ours"
             stored=$root/tests/torch/losses/$model-$optimizer.txt
+            : >"$folder/gradients"
             if [ -n "$python" ]; then
-                "$python" "$root/tests/torch/losses.py" $model $optimizer $precision "$folder/initial.safetensors" "$root/examples/data" $steps "$folder/final.safetensors" >"$folder/torch"
-                [ "$store" = --store ] && [ $precision != bf16 ] && [ $steps = 100 ] && mkdir -p "$(dirname "$stored")" && cp "$folder/torch" "$stored"
+                status=0
+                "$python" "$root/tests/torch/losses.py" $model $optimizer $precision "$folder/initial.safetensors" "$root/examples/data" $steps "$folder/final.safetensors" \
+                    "$folder/gradients" >"$folder/torch" 2>"$folder/said" || status=$?
+                if [ $status = 3 ]; then
+                    printf '%-8s %-6s %-9s left out: %s\n' $model $optimizer $precision "$(cat "$folder/said")"
+                    continue
+                elif [ $status != 0 ]; then
+                    printf '%-8s %-6s %-9s failed\n' $model $optimizer $precision
+                    cat "$folder/said" >&2
+                    failed=1
+                    continue
+                fi
+                [ "$store" = --store ] && [ $precision = "${precisions%% *}" ] && mkdir -p "$(dirname "$stored")" && cp "$folder/torch" "$stored"
             else
                 cp "$stored" "$folder/torch"
             fi
-            paste "$folder/ours" "$folder/torch" | awk -v model=$model -v optimizer=$optimizer -v precision=$precision -v steps=$steps -v allowed=$allowed '
+            paste "$folder/ours" "$folder/torch" | awk -v model=$model -v optimizer=$optimizer -v precision=$precision -v steps=$steps -v allowed=$allowed -v gradients="$(cat "$folder/gradients")" '
                 { e = ($1 - $2) / $2; e = e < 0 ? -e : e; if (!(e <= worst)) worst = e; if (NR == 1) first = $1; n++ }
-                END { printf "%-8s %-6s %-9s %14.6f %14.1e\n", model, optimizer, precision, first, worst; exit !(n == steps && worst <= allowed) }' || failed=1
+                END { printf "%-8s %-6s %-9s %14.6f %14.1e  %s\n", model, optimizer, precision, first, worst, gradients; exit !(n == steps && worst <= allowed) }' || failed=1
         done
     done
 done
-[ $failed = 0 ] || { echo "losses: beyond 1e-4 relative of PyTorch's, in bf16 2^-8" >&2; exit 1; }
+[ $failed = 0 ] || { echo "losses: not PyTorch's: beyond 1e-4 relative, in bf16 2^-8, or what is said above" >&2; exit 1; }

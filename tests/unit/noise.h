@@ -69,7 +69,11 @@ static inline samba_ref noisy(samba_graph *graph, samba_ref v, double width, uin
     return samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_mul, wide, noise), (samba_dtype)node.dtype);
 }
 
-/* Of rewriter->user: a seed for each node, made from the one before. */
+typedef struct noise_source { /* rewriter->user */
+    uint64_t *state; /* a seed for each node, made from the one before */
+    bool leaves;     /* parameters too */
+} noise_source;
+
 static inline uint64_t next_seed(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -94,9 +98,10 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
 {
     const samba_node *node = samba_node_at(rewriter->in, ref);
     samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
-    if (!rounds(node) || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
+    const noise_source *source = rewriter->user;
+    if (!rounds(node) || (node->op == SAMBA_OP_parameter && !source->leaves) || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
         return copy;
-    return noisy(rewriter->out, copy, NOISE_UNITS * epsilon_of((samba_dtype)node->dtype), next_seed(rewriter->user) >> 12);
+    return noisy(rewriter->out, copy, NOISE_UNITS * epsilon_of((samba_dtype)node->dtype), next_seed(source->state) >> 12);
 }
 
 /* v with zeros around its dims from the third on */
@@ -115,7 +120,9 @@ static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *e
  * the middle is taken. */
 static inline samba_ref open_convolution(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_attrs attrs = *node->attrs, slice;
+    samba_attrs attrs, slice;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.conv = node->attrs->conv; /* a node has no more bytes of attributes than its kind */
     samba_attrs_conv *conv = &attrs.conv;
     samba_ref in[2] = {inputs[0], inputs[1]};
     if (node->op != SAMBA_OP_conv2d_input_grad && node->op != SAMBA_OP_conv3d_input_grad) {
@@ -142,23 +149,52 @@ static inline samba_ref open_convolution(samba_graph *graph, const samba_node *n
     return samba_emit(graph, SAMBA_OP_slice, 1, &whole, &slice);
 }
 
+/* Attention rounds inside: scores, and sums of values, which may cancel. So its operands round. Its gradient where no key is seen is 0, or of what comes in as
+ * NaN or infinite, NaN; as kernels have it. */
+static inline samba_ref open_attention(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
+{
+    samba_graph *graph = rewriter->out;
+    samba_node node = *samba_node_at(rewriter->in, ref);
+    samba_ref rounded[16] = {0};
+    for (int k = 0; k < node.arity && k < 16; k++)
+        rounded[k] = k < 3 || (node.op == SAMBA_OP_attention_grad && k == node.arity - 1) ? samba_emit_scalar(graph, SAMBA_OP_mul, inputs[k], 1) : inputs[k];
+    samba_ref whole = samba_rewrite_copy(rewriter, ref, rounded), dout = inputs[node.arity - 1];
+    if (node.op != SAMBA_OP_attention_grad)
+        return whole;
+    samba_node from = *samba_node_at(graph, dout);
+    int64_t dims[SAMBA_MAX_RANK], ones[SAMBA_MAX_RANK];
+    for (int d = 0; d < SAMBA_MAX_RANK; d++) {
+        dims[d] = d;
+        ones[d] = 1;
+    }
+    samba_ref nothing = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reduce(graph, SAMBA_OP_sum, dout, from.rank, dims), 0);
+    return samba_emit2(graph, SAMBA_OP_add, whole, samba_emit_cast(graph, samba_emit_reshape(graph, nothing, node.rank, ones), (samba_dtype)node.dtype));
+}
+
 /* Operators as the compiler has them: what cancels inside a composite, as a row's mean does in a norm, rounds there. */
 static inline samba_ref open_operator(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_node *node = samba_node_at(rewriter->in, ref);
+    samba_ref rounded[2] = {inputs[0], node->arity > 1 ? inputs[1] : SAMBA_NONE};
+    if (samba_ops[node->op].class_ == SAMBA_CONTRACT) { /* what cancels in its sums rounds there too */
+        rounded[0] = samba_emit_scalar(rewriter->out, SAMBA_OP_mul, inputs[0], 1);
+        inputs = rounded;
+    }
     switch (node->op) {
     case SAMBA_OP_conv2d: case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv2d_weight_grad:
     case SAMBA_OP_conv3d: case SAMBA_OP_conv3d_input_grad: case SAMBA_OP_conv3d_weight_grad: return open_convolution(rewriter->out, node, inputs);
+    case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad: return open_attention(rewriter, ref, inputs);
     default: return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
     }
 }
 
-/* The graph with noise everywhere; freed by the caller. */
-static inline samba_status noisy_graph(const samba_graph *graph, uint64_t *state, samba_graph **moved)
+/* The graph with noise everywhere, of parameters where `leaves` says so; freed by the caller. */
+static inline samba_status noisy_graph(const samba_graph *graph, uint64_t *state, bool leaves, samba_graph **moved)
 {
     samba_graph *open;
+    noise_source source = {state, leaves};
     SAMBA_TRY(samba_graph_rewrite(graph, open_operator, NULL, &open));
-    samba_status status = samba_graph_rewrite(open, add_noise, state, moved);
+    samba_status status = samba_graph_rewrite(open, add_noise, &source, moved);
     samba_graph_free(open);
     return status;
 }

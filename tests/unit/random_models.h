@@ -221,12 +221,12 @@ static inline void batched(random_case *t) /* batch dims broadcast, operands are
 
 static inline void vectors(random_case *t)
 {
-    int64_t k = size(t), batch[3] = {size(t), size(t), k}, turned[3] = {batch[0], k, batch[1]};
+    int64_t k = size(t), line[1] = {k}, batch[3] = {size(t), size(t), k}, turned[3] = {batch[0], k, batch[1]};
     int rank = (int)between(t, 1, 3);
     if (chance(t, 50))
-        finish(t, samba_matmul(seen(t, rank, batch + 3 - rank), seen(t, 1, &k)));
+        finish(t, samba_matmul(seen(t, rank, batch + 3 - rank), seen(t, 1, line)));
     else
-        finish(t, samba_matmul(seen(t, 1, &k), seen(t, rank, rank == 1 ? &k : turned + 3 - rank)));
+        finish(t, samba_matmul(seen(t, 1, line), seen(t, rank, rank == 1 ? line : turned + 3 - rank)));
 }
 
 static inline void attention(random_case *t) /* heads read in place from one projection, masked or not */

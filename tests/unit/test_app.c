@@ -308,11 +308,10 @@ static void test_commands_without_memory(void **state)
     char *compile[] = {"small", "compile", "-p", pef, "--json"};
     char *test[] = {"small", "test", "--threads", "1", "--json"};
     char *train[] = {"small", "run", "-p", pef, "--data", folder, "--save", saved, "--threads", "1"};
-    command commands[] = {
-        command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile),
-        command_of(&app, test, SAMBA_COUNT(test), samba_app_test),
-        command_of(&app, train, SAMBA_COUNT(train), samba_app_train),
-    };
+    command commands[3];
+    commands[0] = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
+    commands[1] = command_of(&app, test, SAMBA_COUNT(test), samba_app_test);
+    commands[2] = command_of(&app, train, SAMBA_COUNT(train), samba_app_train);
     for (int i = 0; i < SAMBA_COUNT(commands); i++)
         fail_allocations_by(command_scenario, &commands[i], 1);
     remove(saved);

@@ -125,7 +125,7 @@ static void find_scales(const attention_case *c, int count, const char *const *n
         samba_array near[SINKS];
         samba_arena arena;
         samba_arena_init(&arena, context);
-        need(noisy_graph(e->graph, &state, &moved), "noise");
+        need(noisy_graph(e->graph, &state, true, &moved), "noise");
         need(samba_graph_evaluate(moved, count, names, leaves, &arena, near), "evaluate");
         for (int64_t s = 0; s < e->graph->sink_count; s++)
             e->scales[s] = fmax(e->scales[s], greatest_of(&near[s], &e->values[s]) / (NOISE_UNITS * epsilon_of(c->dtype)));

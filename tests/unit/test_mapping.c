@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "training.h"
+#include "zeros.h"
 
 #include "mapped_models.h"
 #include "runtime/runtime.h"
@@ -190,7 +191,7 @@ static void test_spatial(void **unused)
         refuse(samba_session_section_info(whole, sections, &info), SAMBA_ERROR_ARGUMENT, "there is no section");
         refuse(run_ids(whole, IDS(sections)), SAMBA_ERROR_ARGUMENT, "there is no section");
         refuse(run_types(parts, TYPES("BCKWD")), SAMBA_ERROR_STATE, "section 0 (BCKWD) needs the activations of a forward run, and there was none yet");
-        refuse(run_types(parts, TYPES("REDUCE")), SAMBA_ERROR_NAME, "this PEF has: \"FWD\", \"BCKWD\"");
+        refuse(run_types(parts, TYPES("REDUCED")), SAMBA_ERROR_NAME, "this PEF has: \"FWD\", \"BCKWD\"");
         for (int i = 0; i < 3; i++)
             for (int k = 0; k < 2; k++)
                 need(samba_session_set(all[i], inputs[k]));
@@ -239,6 +240,7 @@ static void test_order(void **unused)
     refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE, "section 1 (FWD) goes on from the FWD sections before it, and there was no run of them yet");
     refuse(run_ids(s, IDS(forward)), SAMBA_ERROR_STATE, "there was none yet");
     refuse(run_ids(s, IDS(opt)), SAMBA_ERROR_STATE, "needs gradients");
+    need(give_zeros(context, s));
     need(run_ids(s, IDS(0, 1)));
     refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE, "used up or not at its end");
     refuse(run_ids(s, IDS(forward)), SAMBA_ERROR_STATE, "that of the last is not at its end");

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "training.h"
+#include "zeros.h"
 
 #include <math.h>
 
@@ -279,9 +280,8 @@ static void sections(void **unused)
 {
     (void)unused;
     says(run_types(session, NULL, "FORWARD"), SAMBA_ERROR_NAME, "there is no section type \"FORWARD\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
-    says(run_types(session, NULL, "zerograd"), SAMBA_ERROR_NAME,
-         "there is no section of type \"zerograd\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
-    says(run_types(session, NULL, "REDUCE"), SAMBA_ERROR_NAME, "there is no section of type \"REDUCE\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
+    says(run_types(session, NULL, "zero_grad"), SAMBA_ERROR_NAME,
+         "there is no section type \"zero_grad\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
     says(run_types(session, NULL, NULL), SAMBA_ERROR_NAME, "there is no section type \"(null)\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
     says(run_ids(session, NULL, 0, 3), SAMBA_ERROR_ARGUMENT, "there is no section 3: this PEF's ids are 0 to 2");
     says(run_ids(session, NULL, -1, 0), SAMBA_ERROR_ARGUMENT, "there is no section -1: this PEF's ids are 0 to 2");
@@ -311,6 +311,9 @@ static void order(void **unused)
          "section 1 (BCKWD) needs the activations of a forward run, and there was none yet: run FWD before it");
     says(run_types(session, NULL, "OPT"), SAMBA_ERROR_STATE,
          "section 2 (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it");
+    says(run_types(session, NULL, "FWD"), SAMBA_ERROR_STATE,
+         "section 0 (FWD) reads the inputs \"x\", \"target\", which were never given: give them to this run, or set them before");
+    need(give_zeros(context, session));
     need(run_types(session, NULL, "FWD"));
     need(run_types(session, NULL, "BCKWD"));
     says(run_types(session, NULL, "BCKWD"), SAMBA_ERROR_STATE,
@@ -343,11 +346,12 @@ static void hyperparameters(void **unused)
 {
     (void)unused;
     says(run_hyper("learning_rate", 1), SAMBA_ERROR_NAME,
-         "there is no hyperparameter \"learning_rate\"; they are: \"drop.p\", \"drop.seed\", \"lr\", \"weight_decay\"");
+         "there is no hyperparameter \"learning_rate\"; they are: \"drop.p\", \"drop.seed\", \"lr\", \"weight_decay\", \"momentum\", \"dampening\"");
     says(run_hyper("weight_decy", 1), SAMBA_ERROR_NAME,
          "there is no hyperparameter \"weight_decy\" (did you mean \"weight_decay\"?); they are: \"drop.p\", \"drop.seed\", \"lr\", "
-         "\"weight_decay\"");
-    says(run_hyper("lr", (double)NAN), SAMBA_ERROR_ARGUMENT, "hyperparameter \"lr\" = nan: it must be a number");
+         "\"weight_decay\", \"momentum\", \"dampening\"");
+    says(run_hyper("lr", (double)NAN), SAMBA_ERROR_ARGUMENT, "hyperparameter \"lr\" = nan: it must be a finite number");
+    says(run_hyper("lr", (double)INFINITY), SAMBA_ERROR_ARGUMENT, "hyperparameter \"lr\" = inf: it must be a finite number");
     says(run_hyper("p", 1.5), SAMBA_ERROR_ARGUMENT, "hyperparameter \"p\" = 1.5: the dropout rate \"drop.p\" must be in [0, 1]");
     says(run_hyper("drop.seed", 0.5), SAMBA_ERROR_ARGUMENT, "hyperparameter \"drop.seed\" = 0.5: \"drop.seed\" takes an integer of at most 53 bits");
     says(run_hyper(NULL, 1), SAMBA_ERROR_ARGUMENT, "a hyperparameter has no name");
@@ -383,6 +387,9 @@ static void graphs(void **unused)
          "graph \"answer\" has no output \"logits\", another one has; its outputs are: \"answer\"");
     says(run_types(several, "answer", "OPT"), SAMBA_ERROR_NAME, "there is no section of type \"OPT\"; this graph has: \"FWD\"");
     says(run_ids(several, "answer", 0, 0), SAMBA_ERROR_ARGUMENT, "there is no section 0: this graph's ids are 3 to 3");
+    says(run_types(several, "answer", "FWD"), SAMBA_ERROR_STATE,
+         "section 3 (FWD) reads the input \"question\", which was never given: give it to this run, or set it before");
+    need(give_zeros(context, several));
     need(run_types(several, "train", "FWD"));
     need(run_types(several, "answer", "FWD"));
     says(run_types(several, "train", "BCKWD"), SAMBA_ERROR_STATE,
@@ -397,12 +404,14 @@ static void tensors(void **unused)
     samba_tensor *found, *wait = floats("lin.wait", 1, SHAPE(2)), *small = floats("lin.weight", 2, SHAPE(2, 2));
     says(samba_session_set(session, wait), SAMBA_ERROR_NAME,
          "there is no tensor \"lin.wait\" (did you mean \"lin.weight\"?); tensors are: \"x\", \"target\", \"lin.weight\", \"lin.bias\", "
-         "\"loss.grad\", \"lin.weight.grad\", \"lin.bias.grad\", \"logits\", \"loss\"");
+         "\"loss.grad\", \"lin.weight.grad\", \"lin.bias.grad\", \"optim0.step\", \"lin.weight.momentum_buffer\", "
+         "\"lin.bias.momentum_buffer\", \"logits\", \"loss\"");
     says(samba_session_get(session, small), SAMBA_ERROR_SHAPE, "parameter \"lin.weight\" has the shape (4, 6) in the PEF and (2, 2) was given");
     says(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_set was given no tensor");
     says(samba_session_get_by_name(session, "lin.wait", &found), SAMBA_ERROR_NAME,
          "there is no tensor \"lin.wait\" (did you mean \"lin.weight\"?); tensors are: \"x\", \"target\", \"lin.weight\", \"lin.bias\", "
-         "\"loss.grad\", \"lin.weight.grad\", \"lin.bias.grad\", \"logits\", \"loss\"");
+         "\"loss.grad\", \"lin.weight.grad\", \"lin.bias.grad\", \"optim0.step\", \"lin.weight.momentum_buffer\", "
+         "\"lin.bias.momentum_buffer\", \"logits\", \"loss\"");
     says(samba_session_get_by_name(session, NULL, &found), SAMBA_ERROR_ARGUMENT, "samba_session_get_by_name was given no name");
     says(samba_session_input(session, "lin.weight", &found), SAMBA_ERROR_NAME,
          "\"lin.weight\" is of kind parameter, not input: samba_session_set moves it");
@@ -411,9 +420,9 @@ static void tensors(void **unused)
     samba_hyperparameter value;
     samba_graph_info graph;
     samba_time time;
-    says(samba_session_tensor_info(session, 99, &info), SAMBA_ERROR_ARGUMENT, "there is no tensor 99: the PEF has 9");
+    says(samba_session_tensor_info(session, 99, &info), SAMBA_ERROR_ARGUMENT, "there is no tensor 99: the PEF has 12");
     says(samba_session_section_info(session, 3, &section), SAMBA_ERROR_ARGUMENT, "there is no section 3: the PEF has 3");
-    says(samba_session_hyperparameter(session, -1, &value), SAMBA_ERROR_ARGUMENT, "there is no hyperparameter -1: the PEF has 4");
+    says(samba_session_hyperparameter(session, -1, &value), SAMBA_ERROR_ARGUMENT, "there is no hyperparameter -1: the PEF has 6");
     says(samba_session_graph_info(session, 1, &graph), SAMBA_ERROR_ARGUMENT, "there is no graph 1: the PEF has 1");
     says(samba_session_section_time(session, 3, &time), SAMBA_ERROR_ARGUMENT, "there is no section 3: the PEF has 3");
     says(samba_session_profile(session, (samba_profile)3, 0), SAMBA_ERROR_ARGUMENT,
@@ -501,7 +510,7 @@ static void compiling(void **unused)
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "optimizer 0 has lr nan: expected a number in [0, inf)");
     sgd = samba_sgd(0.1), sgd.parameter_count = 1, sgd.parameters = (const char *[]){"lin.wait"};
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_NAME,
-         "optimizer 'optim0' owns no parameter: none that no earlier optimizer owns has a name that matches 'lin.wait'");
+         "optimizer 'optim0': no parameter matches 'lin.wait' (did you mean 'lin.weight'?)");
     says(samba_compile(context, &none, NULL, 0), SAMBA_ERROR_ARGUMENT,
          "model 'graph' has no output: name what it computes with samba_output or samba_loss");
     o = options(), o.input_count = 1;
@@ -510,7 +519,7 @@ static void compiling(void **unused)
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is 0, expected 1 or more");
     o = options(), o.memory_budget = 1;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-         "compile: a memory budget of 1 bytes cannot be met: the least found for model 'graph' is 1344 bytes, parameters, gradients and "
+         "compile: a memory budget of 1 bytes cannot be met: the least found for model 'graph' is 1728 bytes, parameters, gradients and "
          "optimizer state included; give that much, or a smaller batch");
     o = options(), o.precision = (samba_precision)7;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: precision is 7, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)");

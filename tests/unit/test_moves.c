@@ -136,7 +136,8 @@ static void test_rows(void **state)
     tile_case t;
     srand(8);
     case_begin(&t, 3, domain);
-    move(&t, SAMBA_INT16, SAMBA_ROW, case_operand(&t, SAMBA_INT16, 0, x), case_operand(&t, SAMBA_INT16, 0, y));
+    int from = case_operand(&t, SAMBA_INT16, 0, x), to = case_operand(&t, SAMBA_INT16, 0, y);
+    move(&t, SAMBA_INT16, SAMBA_ROW, from, to);
     case_step(&t, 1);
     assert_true(is_move(&t));
     case_check(&t, 0, "rows");

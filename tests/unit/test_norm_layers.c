@@ -160,6 +160,31 @@ static void test_hyperparameter(void **state)
     samba_session_free(session);
 }
 
+/* A batch of nothing has no mean: running statistics stay, and gradients of weight and bias are 0, as PyTorch's are. */
+static void test_empty_batch(void **state)
+{
+    (void)state;
+    for (int instance = 0; instance < 2; instance++) {
+        setting s = {.instance = instance, .layer = {.affine = true, .track_running_stats = true}};
+        samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(0, CHANNELS, PIXELS));
+        samba_compile_options options = compile_of("empty", model, &s, 1, &x);
+        samba_session *session = compile_and_open(&options, 1, 1);
+        samba_run_options run = samba_run_defaults();
+        run.inputs = &x, run.input_count = 1;
+        need(samba_run(session, &run));
+        static const char *const names[] = {"bn.running_mean", "bn.running_var", "bn.weight.grad", "bn.bias.grad"};
+        for (int i = 0; i < 4; i++) {
+            int64_t count;
+            double *values = get_doubles(session, names[i], "", &count);
+            for (int64_t c = 0; c < count; c++)
+                assert_true(values[c] == (i == 1));
+            free(values);
+        }
+        samba_tensor_free(x);
+        samba_session_free(session);
+    }
+}
+
 /* ---- names and refusals ---- */
 
 static void all_layers(samba_graph *g, const void *settings)
@@ -243,6 +268,6 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_instance_norm), cmocka_unit_test(test_hyperparameter),
-                                       cmocka_unit_test(test_names), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_empty_batch), cmocka_unit_test(test_names), cmocka_unit_test(test_refusals)};
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

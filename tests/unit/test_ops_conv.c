@@ -64,7 +64,8 @@ static void random_shapes(void **state)
         int64_t groups = pick(&random, 1, 2), kernel = pick(&random, 1, 3), dilation = pick(&random, 1, 2);
         int64_t padding = pick(&random, 0, 2), size = (kernel - 1) * dilation + pick(&random, 1, 3);
         samba_attrs attrs = conv_attrs(pick(&random, 1, 3), padding, dilation, groups);
-        operand conv[2] = {RANDOM(pick(&random, 1, 2), groups * pick(&random, 1, 2), size, size + 1), {0}};
+        int64_t batch = pick(&random, 1, 2), channels = groups * pick(&random, 1, 2);
+        operand conv[2] = {RANDOM(batch, channels, size, size + 1), {0}};
         conv[1] = RANDOM(groups * pick(&random, 1, 2), conv[0].shape[1] / groups, kernel, kernel);
         gradient_check(SAMBA_OP_conv2d, &attrs, 2, conv, seed + (uint64_t)round);
 
@@ -75,9 +76,11 @@ static void random_shapes(void **state)
             transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / attrs.conv.stride.at[axis] + 1;
         gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed + (uint64_t)round);
 
-        attrs = pool_attrs(kernel + 1, pick(&random, 1, 3), pick(&random, 0, (kernel + 1) / 2), 1, pick(&random, 0, 1) == 1);
+        int64_t stride = pick(&random, 1, 3), border = pick(&random, 0, (kernel + 1) / 2), ceil_mode = pick(&random, 0, 1);
+        attrs = pool_attrs(kernel + 1, stride, border, 1, ceil_mode == 1);
         attrs.pool2d.count_include_pad = pick(&random, 0, 1);
-        operand pool = RANDOM(1, 2, kernel + pick(&random, 1, 4), kernel + pick(&random, 1, 4));
+        int64_t height = kernel + pick(&random, 1, 4), width = kernel + pick(&random, 1, 4);
+        operand pool = RANDOM(1, 2, height, width);
         gradient_check(SAMBA_OP_avg_pool2d, &attrs, 1, &pool, seed + (uint64_t)round);
         double apart[128];
         int64_t count = 2 * pool.shape[2] * pool.shape[3];

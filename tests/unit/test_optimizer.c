@@ -80,6 +80,7 @@ typedef struct rule { /* of one parameter, in double precision */
     int64_t count;
     double *p, *grad;
     double *buffer;           /* SGD */
+    int with_momentum;        /* SGD: steps */
     double *m, *v, *greatest; /* AdamW */
 } rule;
 
@@ -113,13 +114,16 @@ static double clip_factor(const rule *rules, int count, double max_norm)
     return max_norm > 0 ? fmin(1, max_norm / (sqrt(total) + 1e-6)) : 1;
 }
 
-static void rule_sgd(rule *r, int number, double factor)
+/* As PyTorch: the first step with momentum copies the gradient; one without leaves the buffer alone. */
+static void rule_sgd(rule *r, double factor)
 {
     const samba_optimizer *o = r->optimizer;
+    bool first = o->momentum != 0 && r->with_momentum++ == 0;
     for (int64_t i = 0; i < r->count; i++) {
         double g = r->grad[i] * factor + o->weight_decay * r->p[i];
+        g = o->maximize ? -r->grad[i] * factor + o->weight_decay * r->p[i] : g;
         if (o->momentum != 0) {
-            r->buffer[i] = number == 1 ? g : o->momentum * r->buffer[i] + (1 - o->dampening) * g;
+            r->buffer[i] = first ? g : o->momentum * r->buffer[i] + (1 - o->dampening) * g;
             g = o->nesterov ? g + o->momentum * r->buffer[i] : r->buffer[i];
         }
         r->p[i] -= o->lr * g;
@@ -178,14 +182,14 @@ static double follow(samba_session *session, samba_dtype dtype, rule *rules, int
     for (int k = 0; k < count; k++) {
         rule *r = &rules[k];
         if (r->optimizer->kind == SAMBA_SGD)
-            rule_sgd(r, number, factor);
+            rule_sgd(r, factor);
         else
             rule_adamw(r, number, factor);
         free(r->grad);
         for (int i = 0; i < 5; i++)
             round_to(dtype, ((double *[]){r->p, r->buffer, r->m, r->v, r->greatest})[i], r->count);
         compare(session, dtype, r, "", r->p, tolerance);
-        if (r->optimizer->kind == SAMBA_SGD && r->optimizer->momentum != 0)
+        if (r->optimizer->kind == SAMBA_SGD)
             compare(session, dtype, r, ".momentum_buffer", r->buffer, tolerance);
         if (r->optimizer->kind == SAMBA_ADAMW) {
             compare(session, dtype, r, ".exp_avg", r->m, tolerance);
@@ -236,8 +240,7 @@ static void check_case(const samba_optimizer *o, samba_dtype dtype, int threads,
         clipped += follow(t.session, dtype, rules, TRAINED, number, o->max_grad_norm, tolerance) < 1;
     }
     assert_true(o->max_grad_norm > 0 ? clipped > 0 && clipped < STEPS : clipped == 0); /* else the case tests nothing */
-    if (o->kind == SAMBA_ADAMW || o->dampening > 0)
-        assert_true(get_scalar(t.session, "optim0.step") == STEPS);
+    assert_true(get_scalar(t.session, "optim0.step") == (o->kind == SAMBA_SGD && o->momentum == 0 ? 0 : STEPS));
     samba_tensor *after = get(t.session, "side");
     assert_memory_equal(samba_tensor_data(before), samba_tensor_data(after), 9 * samba_dtype_size(dtype));
     samba_tensor_free(before);
@@ -366,6 +369,122 @@ static void test_given_stays(void **unused)
     end(&t);
 }
 
+/* Every number of a rule changes while it trains, to what a seed draws, whatever it was when compiled. */
+static double drawn(unsigned *seed, double most) { return rand_r(seed) % 3 == 0 ? 0 : most * rand_r(seed) / RAND_MAX; }
+
+static void draw(unsigned *seed, samba_optimizer *o)
+{
+    o->lr = 0.001 + drawn(seed, 0.02);
+    o->weight_decay = drawn(seed, 0.3);
+    o->momentum = drawn(seed, 0.95);
+    o->dampening = drawn(seed, 0.9);
+    o->beta1 = drawn(seed, 0.95);
+    o->beta2 = drawn(seed, 0.99);
+    o->eps = 1e-8 + drawn(seed, 0.1);
+    o->max_grad_norm = o->max_grad_norm > 0 ? 0.1 + drawn(seed, 3) : 0;
+}
+
+static void check_changes(unsigned seed, samba_dtype dtype, double tolerance)
+{
+    enum { CHANGED = 30 };
+    unsigned first = seed;
+    samba_optimizer o = rand_r(&seed) % 4 ? samba_sgd(0.01) : samba_adamw(0.01);
+    o.max_grad_norm = rand_r(&seed) % 2;
+    draw(&seed, &o);
+    o.nesterov = o.kind == SAMBA_SGD && rand_r(&seed) % 4 == 0;
+    if (o.nesterov)
+        o.momentum = 0.5, o.dampening = 0;
+    o.maximize = o.kind == SAMBA_SGD && rand_r(&seed) % 4 == 0;
+    o.amsgrad = o.kind == SAMBA_ADAMW && rand_r(&seed) % 2;
+    print_message("changes of seed %u: %s, %s%s%s\n", first, o.kind == SAMBA_SGD ? "SGD" : "AdamW", samba_dtype_name(dtype), o.nesterov ? ", Nesterov" : "",
+                  o.max_grad_norm > 0 ? ", clipped" : "");
+    trial t = begin(dtype, 1 + (int)(first % 2), 1, &o);
+    rule rules[TRAINED];
+    for (int k = 0; k < TRAINED; k++)
+        rules[k] = rule_new(t.session, trained[k], &o);
+    for (int number = 1; number <= CHANGED; number++) {
+        samba_hyperparameter given[6];
+        int count = 0;
+        if (number % 3 == 0 || rand_r(&seed) % 3 == 0) {
+            draw(&seed, &o);
+            given[count++] = (samba_hyperparameter){"lr", o.lr};
+            given[count++] = (samba_hyperparameter){"weight_decay", o.weight_decay};
+            given[count++] = o.kind == SAMBA_SGD ? (samba_hyperparameter){"momentum", o.momentum} : (samba_hyperparameter){"beta1", o.beta1};
+            given[count++] = o.kind == SAMBA_SGD ? (samba_hyperparameter){"dampening", o.dampening} : (samba_hyperparameter){"beta2", o.beta2};
+            if (o.kind == SAMBA_ADAMW)
+                given[count++] = (samba_hyperparameter){"eps", o.eps};
+            if (o.max_grad_norm > 0)
+                given[count++] = (samba_hyperparameter){"max_grad_norm", o.max_grad_norm};
+        }
+        t.run.hyperparameter_count = count, t.run.hyperparameters = given;
+        step(&t, number);
+        follow(t.session, dtype, rules, TRAINED, number, o.max_grad_norm, tolerance);
+    }
+    for (int k = 0; k < TRAINED; k++)
+        rule_free(&rules[k]);
+    end(&t);
+}
+
+static void test_changes(void **unused)
+{
+    (void)unused;
+    for (unsigned seed = 1; seed <= 16; seed++)
+        check_changes(seed, seed % 2 ? SAMBA_FLOAT64 : SAMBA_FLOAT32, seed % 2 ? 1e-11 : 2e-5);
+}
+
+/* Plain SGD costs no more than it did: a step whose momentum is 0 does not even read the buffer, whatever is in it. */
+static void test_left_alone(void **unused)
+{
+    (void)unused;
+    samba_optimizer o = samba_sgd(0.01);
+    trial t = begin(SAMBA_FLOAT32, 2, 1, &o);
+    samba_tensor *buffer = get(t.session, "table.momentum_buffer"), *table = get(t.session, "table");
+    float *values = samba_tensor_data(buffer);
+    for (int64_t i = 0; i < samba_tensor_numel(buffer); i++)
+        values[i] = NAN;
+    need(samba_session_set(t.session, buffer));
+    step(&t, 1);
+    samba_tensor *after = get(t.session, "table.momentum_buffer"), *moved = get(t.session, "table");
+    assert_memory_equal(values, samba_tensor_data(after), (size_t)samba_tensor_numel(buffer) * sizeof(float));
+    const float *p = samba_tensor_data(moved), *old = samba_tensor_data(table);
+    int changed = 0;
+    for (int64_t i = 0; i < samba_tensor_numel(moved); i++) {
+        assert_true(isfinite(p[i]));
+        changed += p[i] != old[i];
+    }
+    assert_true(changed > 0);
+    assert_true(get_scalar(t.session, "optim0.step") == 0);
+    samba_tensor *all[] = {buffer, table, after, moved};
+    for (int i = 0; i < 4; i++)
+        samba_tensor_free(all[i]);
+    end(&t);
+}
+
+/* What is structure and no number, and "p" where nothing is dropped. */
+static void test_no_numbers(void **unused)
+{
+    (void)unused;
+    samba_optimizer o = samba_sgd(0.01);
+    trial t = begin(SAMBA_FLOAT32, 1, 1, &o);
+    static const char *const words[] = {"nesterov", "amsgrad", "optim0.maximize", "max_grad_norm", "betas"};
+    for (int i = 0; i < 5; i++) {
+        const samba_hyperparameter given = {words[i], 1};
+        char said[64];
+        snprintf(said, sizeof said, "\"%s\" cannot be set by a run", words[i]);
+        refuse(samba_session_set_hyperparameters(t.session, 1, &given), SAMBA_ERROR_NAME, said);
+    }
+    const samba_hyperparameter wrong = {"p", 1.5}, rate = {"p", 0.5}, typo = {"momentun", 0.5};
+    refuse(samba_session_set_hyperparameters(t.session, 1, &wrong), SAMBA_ERROR_ARGUMENT, "\"p\" = 1.5");
+    refuse(samba_session_set_hyperparameters(t.session, 1, &typo), SAMBA_ERROR_NAME, "did you mean \"momentum\"?");
+    assert_string_equal(samba_session_warning(t.session), "");
+    for (int i = 0; i < 3; i++)
+        need(samba_session_set_hyperparameters(t.session, 1, &rate));
+    assert_string_equal(samba_session_warning(t.session), "hyperparameter \"p\" has no effect: there is no dropout");
+    need(samba_session_set_hyperparameters(t.session, 1, &rate));
+    assert_string_equal(samba_session_warning(t.session), "");
+    end(&t);
+}
+
 /* ---- what is refused ---- */
 static samba_status try_compile(int count, const samba_optimizer *optimizers, bool inference)
 {
@@ -384,7 +503,8 @@ static samba_status try_compile(int count, const samba_optimizer *optimizers, bo
 static void test_refused(void **unused)
 {
     (void)unused;
-    static const char *const nothing[] = {"fc3.*"}, *const twice[] = {"fc1.bias", "table"}, *const no_pattern[] = {NULL};
+    static const char *const nothing[] = {"fc3.*"}, *const twice[] = {"fc1.bias", "table"}, *const no_pattern[] = {NULL}, *const misspelt[] = {"fc2.weight", "fc1.weigth", "table"},
+                      *const no_match[] = {"*.weight", "gru*"}, *const unreached[] = {"fc1.weight", "side"};
 #define REFUSE(count, status, part) refuse(try_compile(count, o, false), SAMBA_ERROR_##status, part)
 #define START() o[0] = samba_sgd(0.1), o[1] = samba_sgd(0.1), o[0].parameters = biases, o[0].parameter_count = 1
     samba_optimizer o[2];
@@ -405,10 +525,16 @@ static void test_refused(void **unused)
     START(), o[0].name = "optim1"; /* what the second is called */
     REFUSE(2, NAME, "optimizers 0 and 1 are both named 'optim1'");
     START(), o[1].parameters = nothing, o[1].parameter_count = 1;
-    REFUSE(2, NAME, "optimizer 'optim1' owns no parameter");
+    REFUSE(2, NAME, "optimizer 'optim1': no parameter matches 'fc3.*'");
     START(), o[1].parameters = biases, o[1].parameter_count = 1; /* all are the first one's */
-    REFUSE(2, NAME, "optimizer 'optim1' owns no parameter");
-    START(), o[1].parameters = twice, o[1].parameter_count = 2; /* one is, one is not */
+    REFUSE(2, NAME, "optimizer 'optim1': '*.bias' gets nothing, an earlier optimizer has 'fc2.bias' already");
+    START(), o[1].parameters = twice, o[1].parameter_count = 2; /* one is, one is not: each by itself */
+    REFUSE(2, NAME, "optimizer 'optim1': 'fc1.bias' gets nothing");
+    START(), o[1].parameters = misspelt, o[1].parameter_count = 3;
+    REFUSE(2, NAME, "optimizer 'optim1': no parameter matches 'fc1.weigth' (did you mean 'fc1.weight'?)");
+    START(), o[1].parameters = no_match, o[1].parameter_count = 2;
+    REFUSE(2, NAME, "optimizer 'optim1': no parameter matches 'gru*'; the model's begin with");
+    START(), o[1].parameters = unreached, o[1].parameter_count = 2; /* "side" is a parameter, which no loss reaches */
     need(try_compile(2, o, false));
     START(), o[0].parameters = NULL;
     REFUSE(1, ARGUMENT, "optimizer 0");
@@ -443,13 +569,17 @@ int main(void)
 {
     if (!training_begin())
         return 1;
-    struct CMUnitTest tests[CASES + 4] = {
+    enum { OTHERS = 7 };
+    struct CMUnitTest tests[CASES + OTHERS] = {
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_rest),
         cmocka_unit_test(test_given_stays),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_left_alone),
+        cmocka_unit_test(test_no_numbers),
         cmocka_unit_test(test_refused),
     };
     for (int i = 0; i < CASES; i++)
-        tests[4 + i] = (struct CMUnitTest){cases[i].name, test_rule, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    return training_end(_cmocka_run_group_tests("optimizers", tests, CASES + 4, NULL, NULL));
+        tests[OTHERS + i] = (struct CMUnitTest){cases[i].name, test_rule, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+    return training_end(_cmocka_run_group_tests("optimizers", tests, CASES + OTHERS, NULL, NULL));
 }

@@ -316,6 +316,8 @@ static void compare(const char *a, const char *b, const char *message)
 
 #define X(place) "graph \"g\"\n%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4]" place "\n"
 #define Y "output \"y\" %1 @FWD\n"
+static const char branches[] = X() "%1 = exp %0 : float32[4] @FWD\n%2 = sin %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
+static const char turned[] = X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
 static void the_first_difference_is_named(void **unused)
 {
     (void)unused;
@@ -336,6 +338,14 @@ static void the_first_difference_is_named(void **unused)
     compare(relu, "graph \"g\"\n%0 = input name=\"z\" dtype=float32 shape=[4] : float32[4]\n", "has  %0 = input name=\"z\"");
     /* names count by their text: here they were met in another order */
     compare(X() "%1 = input name=\"w\" dtype=bool shape=[] : bool[] \"z\"\n", X("\"z\"") "%1 = input name=\"w\" dtype=bool shape=[] : bool[]\n", NULL);
+    /* so do nodes: which argument of a call comes first is the compiler's choice */
+    compare(branches, turned, NULL);
+    compare(branches, X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 @FWD\n",
+            "compiled was  %1 = exp %0 : float32[4] @FWD  and the model has  %1 = sin");
+    compare(branches, X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %2 @FWD\n",
+            "compiled was  %1 = exp %0 : float32[4] @FWD  and the model has  %1 = sin");
+    compare(X() "%1 = input name=\"w\" dtype=bool shape=[] : bool[]\n",
+            "graph \"g\"\n%0 = input name=\"w\" dtype=bool shape=[] : bool[]\n%1 = input name=\"x\" dtype=int8 shape=[4] : int8[4]\n", "%0 = input name=\"w\"");
     char large[1200];
     for (int more = 0; more < 2; more++) { /* a constant's data does not fill the message */
         int used = snprintf(large + more * 600, 600, "graph \"g\"\n%%0 = literal dtype=int8 shape=[200] data=\"");
@@ -351,13 +361,12 @@ static void the_first_difference_is_named(void **unused)
     samba_graph_free(g);
 }
 
-static samba_status compare_once(samba_context *counting, void *unused)
+static samba_status compare_once(samba_context *counting, void *texts)
 {
-    (void)unused;
     samba_graph *a = NULL, *b = NULL;
-    samba_status status = samba_graph_parse(counting, lines, &a);
+    samba_status status = samba_graph_parse(counting, ((const char **)texts)[0], &a);
     if (status == SAMBA_OK)
-        status = samba_graph_parse(counting, X(), &b);
+        status = samba_graph_parse(counting, ((const char **)texts)[1], &b);
     if (status == SAMBA_OK)
         status = samba_graph_compare(a, b);
     samba_graph_free(a);
@@ -368,7 +377,8 @@ static samba_status compare_once(samba_context *counting, void *unused)
 static void refused_allocations(void **unused)
 {
     (void)unused;
-    fail_each_allocation(compare_once, NULL);
+    fail_each_allocation(compare_once, (const char *[]){lines, X()});
+    fail_each_allocation(compare_once, (const char *[]){branches, turned});
 }
 
 /* ---- PEF ---- */

@@ -40,6 +40,12 @@ static void test_numbers_have_no_width(void **state)
     (void)state;
     assert_int_equal(samba_promote(SAMBA_INT8, SAMBA_DIMENSIONED, SAMBA_FLOAT64, SAMBA_NUMBER), SAMBA_FLOAT32);
     assert_int_equal(samba_promote(SAMBA_BOOL, SAMBA_DIMENSIONED, SAMBA_INT8, SAMBA_NUMBER), SAMBA_INT64);
+    static const int none[] = {-1, SAMBA_DTYPE_COUNT, 1000};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(samba_promote((samba_dtype)none[i], SAMBA_DIMENSIONED, SAMBA_INT8, SAMBA_NUMBER), SAMBA_DTYPE_COUNT);
+        assert_int_equal(samba_promote(SAMBA_INT8, SAMBA_DIMENSIONED, (samba_dtype)none[i], SAMBA_NUMBER), SAMBA_DTYPE_COUNT);
+        assert_int_equal(samba_promote(SAMBA_INT8, (samba_promotion)(none[i] == -1 ? -1 : 3), SAMBA_INT8, SAMBA_NUMBER), SAMBA_DTYPE_COUNT);
+    }
 }
 
 int main(void)

@@ -129,7 +129,7 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
         samba_graph *moved;
         samba_array near[MOST_SINKS];
         samba_arena_init(&arena, context);
-        need(noisy_graph(graph, &t->state, &moved));
+        need(noisy_graph(graph, &t->state, true, &moved));
         need(samba_graph_evaluate(moved, all->count, all->names, all->arrays, &arena, near));
         for (int64_t s = 0; s < graph->sink_count; s++)
             for (int64_t i = 0; i < values[s].numel; i++) {

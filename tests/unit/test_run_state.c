@@ -2,7 +2,7 @@
  *
  * What a session remembers from run to run, so that parts of a schedule that do not belong together are no step: the mode of FWD, which BCKWD goes
  * on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever the model calls its
- * own; and which indices an input bounds. */
+ * own; and which indices an input bounds. And that initial weights are drawn when they are needed, those of a file never. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/runtime.h"
 #include <sambaflow/data.h>
 #include <sambaflow/sambaflow.h>
 
@@ -346,6 +347,42 @@ static int make(void **state)
     return 0;
 }
 
+/* Weights that are read or run are what they would have been from the start; those that were set, or loaded, are not drawn. */
+static void test_initial_weights_wait(void **state)
+{
+    (void)state;
+    char weights[300];
+    snprintf(weights, sizeof weights, "%s/weights.safetensors", folder);
+    samba_session *session = session_of("waiting", dropping, samba_sgd(0.1), 1), *other, *loaded;
+    need(samba_session_new(context, path, NULL, &other));
+    need(samba_session_new(context, path, NULL, &loaded));
+    const int32_t count = session->undrawn_count;
+    assert_true(count >= 4);
+    samba_tensor *weight, *ones;
+    need(samba_tensor_new(context, "in.weight", SAMBA_FLOAT32, 2, (const int64_t[]){16, WIDTH}, &weight));
+    need(samba_session_get(session, weight)); /* reading draws one */
+    assert_int_equal(session->undrawn_count, count - 1);
+    need(samba_tensor_new(context, "in.weight", SAMBA_FLOAT32, 2, (const int64_t[]){16, WIDTH}, &ones));
+    for (int i = 0; i < 16 * WIDTH; i++)
+        ((float *)samba_tensor_data(ones))[i] = 1;
+    need(samba_session_set(other, ones)); /* setting spares one, and stays */
+    assert_int_equal(other->undrawn_count, count - 1);
+    need(run(other, "FWD", false));
+    assert_int_equal(other->undrawn_count, 0); /* a run needs all */
+    need(samba_session_get(other, ones));
+    for (int i = 0; i < 16 * WIDTH; i++)
+        assert_true(((const float *)samba_tensor_data(ones))[i] == 1);
+    need(samba_session_set(other, weight));
+    assert_same(session, other, "in.weight");
+    assert_same(session, other, "out.weight"); /* drawn by a get here and by a run there */
+    need(samba_session_save(session, weights, false));
+    need(samba_session_load(loaded, weights));
+    assert_int_equal(loaded->undrawn_count, count - 4); /* all of the file; what is left are gradients, of the loss a one */
+    assert_same(session, loaded, "out.weight");
+    samba_tensor_free(weight), samba_tensor_free(ones);
+    samba_session_free(session), samba_session_free(other), samba_session_free(loaded);
+}
+
 static int clear(void **state)
 {
     (void)state;
@@ -363,6 +400,6 @@ int main(void)
                                        cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices),
                                        cmocka_unit_test(test_buffers_are_read_before_they_are_written),
                                        cmocka_unit_test(test_buffers_pass_on_what_they_were),
-                                       cmocka_unit_test(test_gradients_of_what_buffers_were)};
+                                       cmocka_unit_test(test_gradients_of_what_buffers_were), cmocka_unit_test(test_initial_weights_wait)};
     return cmocka_run_group_tests(tests, make, clear);
 }

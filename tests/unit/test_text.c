@@ -223,7 +223,8 @@ static void random_graphs(void **state)
             samba_ref b = (samba_ref)(next_random(&random) % (uint64_t)g->node_count);
             g->phase = next_random(&random) % SAMBA_PHASE_COUNT;
             g->recompute = next_random(&random) % 2;
-            char scope[3] = {(char)(1 + next_random(&random) % 255), (char)(1 + next_random(&random) % 255)};
+            char scope[3] = {(char)(1 + next_random(&random) % 255)};
+            scope[1] = (char)(1 + next_random(&random) % 255);
             g->place.scope = next_random(&random) % 2 ? samba_graph_intern(g, scope) : 0;
             if (samba_op_table[op].arity == 2)
                 samba_emit2(g, op, a, b);

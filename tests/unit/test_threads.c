@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "training.h"
+#include "zeros.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -67,6 +68,7 @@ static void open_worker(worker *w)
     options.seed = 7;
     keep(w, samba_context_new(NULL, &w->context));
     keep(w, samba_session_new(w->context, w->pef, &options, &w->session));
+    keep(w, give_zeros(w->context, w->session));
     keep(w, samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
     keep(w, samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
     keep(w, samba_tensor_new(w->context, "loss", SAMBA_FLOAT32, 0, NULL, &w->loss));
@@ -340,6 +342,7 @@ static void the_second_is_told(void **unused)
     assert_int_equal(first.status, SAMBA_OK);
     assert_non_null(first.found);
     assert_true(samba_session_hyperparameter_count(session) > 0 && get_hyper(session, "lr") != 0.5); /* nothing of it was done */
+    assert_int_equal(give_zeros(of_both, session), SAMBA_OK);
     assert_int_equal(samba_run(session, NULL), SAMBA_OK); /* and now it is */
     assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT);
     assert_string_equal(samba_error_message(of_both), "samba_session_set was given no tensor"); /* a later failure is what is told */

@@ -13,6 +13,7 @@
 #include "failing_allocator.h"
 #include "report/report.h"
 #include "training.h"
+#include "zeros.h"
 #include <jansson.h>
 #include <math.h>
 #include <sambaflow/functional.h>
@@ -43,6 +44,7 @@ static void compile_model(void)
 static samba_session *measured(samba_profile what, int64_t room)
 {
     samba_session *session = open_session(pef, 1, 3);
+    need(give_zeros(context, session));
     need(samba_session_profile(session, what, room));
     for (int i = 0; i < RUNS; i++)
         need(samba_run(session, NULL));
@@ -128,6 +130,7 @@ static void test_tables(void **unused)
     need(samba_session_profile(session, SAMBA_PROFILE_SECTIONS, 0));
     samba_run_options r = samba_run_defaults();
     r.section_types = (const char *[]){"FWD"}, r.section_type_count = 1;
+    need(give_zeros(context, session));
     need(samba_run(session, &r));
     char *tables;
     need(samba_session_tables(session, NULL, &tables));
@@ -248,6 +251,8 @@ static samba_status measure_and_tell(samba_context *of, void *user)
     o.threads = 1;
     char *text[2] = {NULL, NULL};
     samba_status status = samba_session_new(of, pef, &o, &session);
+    if (status == SAMBA_OK)
+        status = give_zeros(of, session);
     if (status == SAMBA_OK)
         status = samba_session_profile(session, SAMBA_PROFILE_STAGES, 100);
     if (status == SAMBA_OK)

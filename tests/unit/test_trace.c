@@ -579,7 +579,7 @@ static const struct {
     [53] = {SAMBA_ERROR_ARGUMENT, "constant: -1 is no dtype"},
     [54] = {SAMBA_ERROR_SHAPE, "iota: "},
     [55] = {SAMBA_ERROR_SHAPE, "layer_norm at n: "},
-    [56] = {SAMBA_ERROR_NAME, "given NULL"},
+    [56] = {SAMBA_ERROR_ARGUMENT, "given NULL"},
     [57] = {SAMBA_ERROR_DTYPE, "gelu: "},
     [58] = {SAMBA_ERROR_SHAPE, "amax: "},
 };

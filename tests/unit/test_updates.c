@@ -12,6 +12,8 @@
 
 typedef struct wanted {
     bool adamw, clip, momentum, turned; /* turned: sources of sums and products change sides */
+    bool chosen, flag; /* of momentum: a flag says whether it counts; its value */
+    bool nesterov, whole; /* where it is chosen: Nesterov's; the gradient counts for 1 in it */
 } wanted;
 
 static const int64_t counts[] = {1, 15, 16, 17, 100, 1000, 7850};
@@ -49,6 +51,15 @@ static int either(tile_case *t, const wanted *w, samba_tile op, int a, int b)
     return w->turned ? result_of(t, op, b, a) : result_of(t, op, a, b);
 }
 
+static int chosen_of(tile_case *t, int condition, int a, int b)
+{
+    int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
+    case_emit(t, SAMBA_TILE_where, d, condition, a, b, -1, 0);
+    return d;
+}
+
+static char *memory_of(const tile_case *t, int operand) { return t->memory + t->buffers[t->operands[operand].buffer].offset; }
+
 static void make_update(tile_case *t, const wanted *w, int rank, const int64_t *domain)
 {
     enum { CLIP, DECAY, KEEP, SHARE, KEEP_SQUARE, SHARE_SQUARE, SCALE, EPS, RATE, SCALARS };
@@ -56,9 +67,14 @@ static void make_update(tile_case *t, const wanted *w, int rank, const int64_t *
     case_begin(t, rank, domain);
     for (int i = 0; i < SCALARS; i++)
         operands[i] = fractions(t, true, 0.001, 0.999);
+    int flag = case_operand(t, SAMBA_BOOL, 0, none);
+    *(uint8_t *)memory_of(t, flag) = (uint8_t)w->flag;
+    if (w->whole)
+        *(float *)memory_of(t, operands[SHARE]) = 1;
     int p = fractions(t, false, -1, 1), g = fractions(t, false, -1, 1), m = fractions(t, false, -1, 1), v = fractions(t, false, 0, 1);
     for (int i = 0; i < SCALARS; i++)
         s[i] = loaded(t, operands[i]);
+    int active = loaded(t, flag);
     case_setup_ends(t);
     int d = loaded(t, g), before = loaded(t, p), change;
     if (w->clip)
@@ -74,7 +90,11 @@ static void make_update(tile_case *t, const wanted *w, int rank, const int64_t *
         before = either(t, w, mul, before, s[DECAY]);
     } else {
         d = either(t, w, add, d, either(t, w, mul, before, s[DECAY]));
-        if (w->momentum) {
+        if (w->momentum && w->chosen) {
+            int kept = loaded(t, m), next = either(t, w, add, either(t, w, mul, kept, s[KEEP]), either(t, w, mul, d, s[SHARE]));
+            case_store(t, chosen_of(t, active, next, kept), m);
+            d = chosen_of(t, active, w->nesterov ? either(t, w, add, d, either(t, w, mul, next, s[KEEP])) : next, d);
+        } else if (w->momentum) {
             d = either(t, w, add, either(t, w, mul, loaded(t, m), s[KEEP]), d);
             case_store(t, d, m);
         }
@@ -94,11 +114,14 @@ static bool is_update(const tile_case *t)
 
 static void each_update(void (*check)(const wanted *w, const char *name))
 {
-    for (int i = 0; i < 16; i++) {
-        wanted w = {.adamw = i & 1, .clip = i & 2, .turned = i & 4, .momentum = i & 8};
-        char name[100];
-        snprintf(name, sizeof name, "%s%s%s%s", w.adamw ? "AdamW" : "SGD", w.clip ? ", clipped" : "", w.turned ? ", turned" : "",
-                 w.momentum && !w.adamw ? ", momentum" : "");
+    for (int i = 0; i < 256; i++) {
+        wanted w = {.adamw = i & 1, .clip = i & 2, .turned = i & 4, .momentum = i & 8, .chosen = i & 16, .flag = i & 32, .nesterov = i & 64, .whole = i & 128};
+        if ((w.adamw && i >= 16) || (i >= 16 && !w.momentum) || (i >= 32 && !w.chosen))
+            continue;
+        char name[160];
+        snprintf(name, sizeof name, "%s%s%s%s%s%s%s%s", w.adamw ? "AdamW" : "SGD", w.clip ? ", clipped" : "", w.turned ? ", turned" : "",
+                 w.momentum && !w.adamw ? ", momentum" : "", w.chosen ? ", chosen" : "", w.flag ? ", which counts" : "", w.nesterov ? ", Nesterov's" : "",
+                 w.whole ? ", whole" : "");
         check(&w, name);
     }
 }

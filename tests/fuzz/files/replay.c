@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs a harness without libFuzzer, built by any compiler: over stored inputs, and over changed copies of them, others every time.
+ *
+ *   fuzz_NAME [--changes N] [--seed S] [--keep FILE] FILE_OR_FOLDER ...
+ *   fuzz_NAME --seeds FOLDER
+ *
+ * --keep: each changed input is written there before it is run, so that the last one is what broke it. --seeds: writes inputs to begin with. */
+#include "files.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { ROOM = 1 << 20 };
+static uint64_t state;
+
+typedef struct input {
+    uint8_t *data;
+    size_t size;
+} input;
+static input *inputs;
+static size_t input_count;
+
+static void stop(const char *what, const char *name)
+{
+    fprintf(stderr, "%s: %s\n", name, what);
+    exit(1);
+}
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room)
+{
+    for (uint64_t changes = 1 + samba_fuzz_next(&state) % 4; changes > 0 && size > 0; changes--) {
+        size_t at = samba_fuzz_next(&state) % size, count = 1 + samba_fuzz_next(&state) % 8;
+        switch (samba_fuzz_next(&state) % 5) {
+        case 0: data[at] ^= (uint8_t)(1u << samba_fuzz_next(&state) % 8); break;
+        case 1: data[at] = (uint8_t)samba_fuzz_next(&state); break;
+        case 2: /* fewer */
+            count = count < size - at ? count : size - at;
+            memmove(data + at, data + at + count, size - at - count);
+            size -= count;
+            break;
+        case 3: /* some of it again */
+            count = count < room - size ? count : room - size;
+            count = count < size - at ? count : size - at;
+            memmove(data + at + count, data + at, size - at);
+            size += count;
+            break;
+        default: memset(data + at, (int)(samba_fuzz_next(&state) % 2 * 0xff), count < size - at ? count : size - at);
+        }
+    }
+    return size;
+}
+
+static void add_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    input *more = realloc(inputs, (input_count + 1) * sizeof *inputs);
+    if (!file || !more)
+        stop("cannot be read", path);
+    inputs = more;
+    uint8_t *data = malloc(ROOM);
+    if (!data)
+        stop("no memory", path);
+    inputs[input_count++] = (input){data, fread(data, 1, ROOM, file)};
+    fclose(file);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static void add(const char *path)
+{
+    struct stat facts;
+    struct dirent **entries;
+    if (stat(path, &facts) != 0)
+        stop("is not there", path);
+    if (!S_ISDIR(facts.st_mode)) {
+        add_file(path);
+        return;
+    }
+    int count = scandir(path, &entries, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s/%s", path, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.')
+            add_file(name);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+static void run(const uint8_t *data, size_t size, const char *keep)
+{
+    FILE *file = keep ? fopen(keep, "wb") : NULL;
+    if (file) {
+        fwrite(data, 1, size, file);
+        fclose(file);
+    }
+    uint8_t *own = malloc(size ? size : 1); /* of this very size, so that what reads behind it is seen */
+    if (!own)
+        stop("no memory", "replay");
+    memcpy(own, data, size);
+    LLVMFuzzerTestOneInput(own, size);
+    free(own);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t changes = 0, seed = (uint64_t)time(NULL);
+    const char *keep = NULL;
+    for (int i = 1; i < argc; i++) {
+        bool more = i + 1 < argc;
+        if (more && strcmp(argv[i], "--changes") == 0)
+            changes = strtoull(argv[++i], NULL, 10);
+        else if (more && strcmp(argv[i], "--seed") == 0)
+            seed = strtoull(argv[++i], NULL, 10);
+        else if (more && strcmp(argv[i], "--keep") == 0)
+            keep = argv[++i];
+        else if (more && strcmp(argv[i], "--seeds") == 0) {
+            samba_fuzz_seeds(argv[++i]);
+            return 0;
+        } else
+            add(argv[i]);
+    }
+    if (input_count == 0)
+        stop("give files or folders of inputs", argv[0]);
+    state = seed;
+    for (size_t i = 0; i < input_count; i++)
+        run(inputs[i].data, inputs[i].size, NULL);
+    printf("%zu stored inputs; %llu changed ones from --seed %llu\n", input_count, (unsigned long long)changes, (unsigned long long)seed);
+    fflush(stdout);
+    uint8_t *data = malloc(ROOM);
+    if (!data)
+        stop("no memory", argv[0]);
+    for (uint64_t i = 0; i < changes; i++) {
+        const input *from = &inputs[samba_fuzz_next(&state) % input_count];
+        size_t size = from->size;
+        memcpy(data, from->data, size);
+        for (uint64_t times = 1 + samba_fuzz_next(&state) % 4; times > 0; times--)
+            size = LLVMFuzzerCustomMutator(data, size, ROOM, (unsigned)samba_fuzz_next(&state));
+        run(data, size, keep);
+    }
+    free(data);
+    for (size_t i = 0; i < input_count; i++)
+        free(inputs[i].data);
+    free(inputs);
+    return 0;
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Makes the inputs that the harnesses over files begin with, tests/fuzz/corpus, anew: plans made by hand and each of their stages alone, small models'
+# PEFs, graphs that were wrong once, files of tensors, a checkpoint. What a harness has found, corpus/NAME/found-*, stays.
+# Usage: tests/fuzz/make_corpus.sh BUILD_FOLDER
+set -eu
+build=$1 corpus=$(dirname "$0")/corpus
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for name in pef graph data checkpoint; do
+    mkdir -p "$corpus/$name"
+    find "$corpus/$name" -type f ! -name 'found-*' -delete
+    "$build/tests/fuzz/fuzz_$name" --seeds "$corpus/$name"
+done
+cp "$(dirname "$0")"/found/*.txt "$corpus/graph/"
+model() { # NAME PROGRAM ARGUMENT...
+    name=$1 program=$2
+    shift 2
+    "$build/examples/$program" compile --pef-name "$name" --output-folder "$work" "$@" >/dev/null
+    cp "$work/$name/$name.pef" "$corpus/pef/$name.pef"
+}
+model lenet-inference lenet --batch-size 2 --inference
+model lenet lenet --batch-size 2
+model gpt2 gpt2 --inference --batch-size 1 --n-layer 1 --n-head 2 --n-embd 8 --block-size 4 --vocab-size 16
+model lstm lstm --inference --batch-size 1 --num-layers 1 --hidden-size 4 --block-size 3 --vocab-size 8
+du -sh "$corpus"

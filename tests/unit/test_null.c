@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NULL where a pointer is expected. Every public function is called with each of its pointers NULL in turn and with all of them (null_calls.h,
+ * made of the headers), each call in a process of its own, so that one that crashes is counted and the others still run. Where a session, a tensor
+ * or the like is NULL, or the place of a result, a function that returns a status says ARGUMENT. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "training.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <sambaflow/app.h>
+#include <sambaflow/checkpoint.h>
+#include <sambaflow/functional.h>
+#include <sambaflow/layers.h>
+#include <sambaflow/sambaflow.h>
+
+enum { SECONDS = 20 };
+static samba_session *session;
+static samba_graph *graph;
+static samba_tensor *tensor_;
+static samba_function *function;
+static samba_multigraph *multigraph;
+static samba_checkpoint *checkpoint;
+static samba_tensor_list *tensors;
+static samba_reading *reading;
+static samba_value value, values[8];
+static int64_t sizes[16] = {2, 2, 2, 2, 2, 2, 2, 2};
+static int numbers[16] = {0, 1};
+static double reals[16] = {0.5, 0.5};
+static const char *const names[8] = {"x", "x"};
+static void *places[8];
+static _Alignas(64) char room[8192]; /* of any struct, zeroed */
+
+#include "null_calls.h"
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+/* The status of the process: what the call returned, or minus the signal that ended it. */
+static int outcome(int (*call)(void))
+{
+    int status;
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        if (chdir(folder) != 0) /* calls write files named x */
+            _exit(99);
+        setrlimit(RLIMIT_CORE, &none);
+        alarm(SECONDS);
+        for (int s = 0; s < SAMBA_COUNT(crashes); s++)
+            signal(crashes[s], SIG_DFL); /* the runner's own would go on with its next test */
+        freopen("/dev/null", "w", stdout);
+        freopen("/dev/null", "w", stderr);
+        _exit(call());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void each_pointer_null(void **unused)
+{
+    (void)unused;
+    int bad = 0;
+    for (int i = 0; i < SAMBA_COUNT(calls); i++) {
+        int given = outcome(calls[i].call);
+        if (given >= 0 && (!calls[i].refused || given == SAMBA_ERROR_ARGUMENT))
+            continue;
+        bad++;
+        if (calls[i].argument >= 0)
+            print_error("%s, argument %d NULL: ", calls[i].name, calls[i].argument + 1);
+        else
+            print_error("%s, all pointers NULL: ", calls[i].name);
+        if (given < 0)
+            print_error("%s\n", strsignal(-given));
+        else
+            print_error("%s, ARGUMENT was expected\n", samba_status_name((samba_status)given));
+    }
+    print_message("%d calls\n", SAMBA_COUNT(calls));
+    assert_int_equal(bad, 0);
+}
+
+static void model(samba_graph *g, const void *unused)
+{
+    (void)unused;
+    samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    char pef[512], path[128];
+    tensor_ = normal("x", SAMBA_FLOAT32, 2, SHAPE(4, 4), 1);
+    samba_compile_options o = compile_of("null", model, NULL, 1, &tensor_);
+    need(samba_compile(context, &o, pef, sizeof pef));
+    samba_session_options options = samba_session_defaults();
+    options.threads = 1;
+    need(samba_session_new(context, pef, &options, &session));
+    samba_checkpoint_options saved = samba_checkpoint_defaults();
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    saved.folder = path;
+    need(samba_checkpoint_save(session, &saved));
+    need(samba_checkpoint_newest(context, path, &checkpoint));
+    tensors = (samba_tensor_list *)samba_checkpoint_tensors(checkpoint);
+    need(samba_graph_new(context, "f", &graph));
+    need(samba_graph_add_input(graph, tensor_));
+    samba_output(graph, "y", samba_relu(samba_input(graph, "x")));
+    need(samba_function_new(context, graph, NULL, &function));
+    need(samba_multigraph_new(context, &multigraph));
+    need(samba_reading_new(context, 1, 1 << 20, &reading));
+    value = samba_input(graph, "x");
+    for (int i = 0; i < SAMBA_COUNT(values); i++)
+        values[i] = value;
+    for (int i = 0; i < SAMBA_COUNT(places); i++)
+        places[i] = room;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    samba_reading_free(reading);
+    samba_multigraph_free(multigraph);
+    samba_function_free(function);
+    samba_graph_free(graph);
+    samba_checkpoint_free(checkpoint);
+    samba_session_free(session);
+    samba_tensor_free(tensor_);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_pointer_null)};
+    if (!training_begin())
+        return 1;
+    return training_end(cmocka_run_group_tests(tests, setup, teardown));
+}

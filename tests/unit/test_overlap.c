@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a stage writes lies apart from what it reads: operands of every kind are laid over each other and refused, those that interleave or that
+ * a program writes element for element are taken, and of random strides none is taken whose elements meet. A file cannot ask for tables and
+ * scratch out of proportion to its memory, and what it calls things reaches nobody's terminal as it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "../pef/plans.h"
+#include "failing_allocator.h"
+#include "seeded.h"
+#include "pef/check.h"
+#include "runtime/runtime.h"
+
+typedef struct fixture {
+    failing_allocator state;
+    samba_context *context;
+    samba_plan plan;
+} fixture;
+
+static void begin(fixture *f)
+{
+    f->context = counting_context_new(&f->state);
+    plan_begin(&f->plan, f->context, "overlap");
+    plan_section(&f->plan, 1);
+}
+
+static void end(fixture *f)
+{
+    samba_plan_free(&f->plan);
+    counting_context_free(f->context, &f->state);
+}
+
+static void refuse(fixture *f, const char *part)
+{
+    if (samba_plan_check(f->context, &f->plan) != SAMBA_ERROR_FORMAT || !strstr(samba_error_message(f->context), part))
+        fail_msg("taken, or \"%s\" lacks \"%s\"", samba_error_message(f->context), part);
+}
+
+static void take(fixture *f)
+{
+    if (samba_plan_check(f->context, &f->plan) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(f->context));
+}
+
+/* ---- each stage of the zoo: what it writes over what it reads ---- */
+static void test_every_kind(void **unused)
+{
+    (void)unused;
+    int tried = 0, kinds = 0;
+    fixture f = {.context = NULL};
+    f.context = counting_context_new(&f.state);
+    make_zoo_plan(&f.plan, f.context);
+    take(&f);
+    for (int32_t i = 0; i < f.plan.stage_count; i++) {
+        samba_stage *stage = &f.plan.stages[i];
+        for (int32_t w = 0; w < stage->operand_count; w++)
+            for (int32_t r = 0; r < stage->operand_count; r++) {
+                const samba_operand before = stage->operands[w];
+                const samba_buffer place = f.plan.buffers[before.buffer < 0 ? 0 : before.buffer];
+                if (before.buffer < 0 || stage->operands[r].buffer < 0 || stage->operands[r].buffer == before.buffer || !(samba_stage_access(stage, w) & SAMBA_WRITES) ||
+                    !(samba_stage_access(stage, r) & SAMBA_READS))
+                    continue;
+                samba_buffer *moved = &f.plan.buffers[before.buffer]; /* two buffers in one memory */
+                moved->offset = f.plan.buffers[stage->operands[r].buffer].offset;
+                moved->offset = moved->offset + moved->bytes > f.plan.memory_bytes ? (f.plan.memory_bytes - moved->bytes) / 64 * 64 : moved->offset;
+                samba_check check = {f.context, &f.plan, i};
+                const samba_status status = samba_check_overlap(&check, stage);
+                bool in_step = stage->kind == SAMBA_STAGE_TILE && stage->operands[r].dtype == before.dtype &&
+                               memcmp(stage->operands[r].strides, before.strides, sizeof before.strides) == 0;
+                if (!in_step && status != SAMBA_ERROR_FORMAT)
+                    fail_msg("stage %d \"%s\": operand %d over operand %d is taken", i, stage->name, w, r);
+                tried++;
+                kinds |= 1 << stage->kind;
+                *moved = place;
+            }
+    }
+    assert_true(tried > 15);
+    assert_int_equal(kinds, ((1 << SAMBA_STAGE_KIND_COUNT) - 1) & ~(1 << SAMBA_STAGE_CONTRACT)); /* its factors: test_factor */
+    end(&f);
+}
+
+static void test_factor(void **unused)
+{
+    (void)unused;
+    fixture f = {.context = NULL};
+    f.context = counting_context_new(&f.state);
+    make_zoo_plan(&f.plan, f.context);
+    for (int32_t i = 0; i < f.plan.stage_count; i++) {
+        samba_stage *stage = &f.plan.stages[i];
+        if (stage->kind != SAMBA_STAGE_CONTRACT)
+            continue;
+        for (int32_t w = 0; w < stage->operand_count; w++)
+            if (samba_stage_access(stage, w) & SAMBA_WRITES)
+                f.plan.buffers[stage->contract.b.buffer].offset = f.plan.buffers[stage->operands[w].buffer].offset;
+        refuse(&f, "lies over factor b, which it reads");
+        break;
+    }
+    end(&f);
+}
+
+/* ---- pooling's gradient over what was pooled ---- */
+static void test_pool_gradient(void **unused)
+{
+    (void)unused;
+    fixture f;
+    begin(&f);
+    int32_t x = plan_buffer(&f.plan, 4 * 64 * 4), dy = plan_buffer(&f.plan, 4 * 16 * 4);
+    samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "gradient", 0, NULL);
+    stage->pool = (samba_pool){.gradient = 1, .planes = 2, .h = 8, .w = 8, .oh = 4, .ow = 4, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    operand(stage, dy, SAMBA_FLOAT32, 0, 0);
+    operand(stage, x, SAMBA_FLOAT32, 0, 0);
+    assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
+    take(&f);
+    stage->operands[2].offset = 64; /* a plane further */
+    refuse(&f, "operand 2, which it writes, lies over operand 0, which it reads");
+    stage->operands[2].offset = 128;
+    take(&f);
+    stage->operands[2].offset = 0;
+    stage->pool.kernel[0] = 3;
+    stage->pool.padding[0] = 1;
+    refuse(&f, "lies over operand 0");
+    end(&f);
+}
+
+/* ---- strides ---- */
+static void copy_stage(fixture *f, const int64_t domain[3], const samba_operand *from, const samba_operand *to)
+{
+    samba_stage *stage = plan_stage(&f->plan, SAMBA_STAGE_TILE, "copy", 3, domain);
+    stage->operands[0] = *from;
+    stage->operands[1] = *to;
+    stage->operand_count = 2;
+    begin_step(stage, 1);
+    int16_t d = add_register(stage, SAMBA_F32, SAMBA_FULL);
+    instruct(stage, SAMBA_TILE_load, d, -1, -1, -1, 0, 0);
+    instruct(stage, SAMBA_TILE_store, -1, d, -1, -1, 1, 0);
+}
+
+static void test_interleaved(void **unused)
+{
+    (void)unused;
+    static const struct {
+        int64_t domain[3];
+        samba_operand from, to;
+        bool apart;
+    } cases[] = {
+        {{4, 3, 8}, {.strides = {72, 24, 1}}, {.offset = 8, .strides = {72, 24, 1}}, true},              /* q and k of a joint projection */
+        {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 24, .strides = {72, 8, 1}}, true},                /* heads side by side */
+        {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 16, .strides = {72, 8, 1}}, false},
+        {{2, 3, 4}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, false},                 /* 7 columns: even ones and odd ones, and column 0 of the next row */
+        {{2, 3, 3}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, true},
+        {{2, 3, 3}, {.offset = 1, .strides = {21, 7, 2}}, {.strides = {21, 7, 2}}, true},
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 2, .strides = {16, 4, 1}}, true},                  /* columns of images */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 8, .strides = {16, 4, 1}}, true},                  /* rows of them */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 5, .strides = {16, 4, 1}}, false},
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.strides = {16, 4, 1}}, true},                               /* element for element */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 49, .strides = {-16, 4, 1}}, false},               /* backwards over itself */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 50, .strides = {-16, 4, 1}}, true},
+    };
+    for (int i = 0; i < SAMBA_COUNT(cases); i++) {
+        fixture f;
+        begin(&f);
+        plan_buffer(&f.plan, 4096);
+        copy_stage(&f, cases[i].domain, &cases[i].from, &cases[i].to);
+        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
+        samba_status status = samba_plan_check(f.context, &f.plan);
+        if (status != (cases[i].apart ? SAMBA_OK : SAMBA_ERROR_FORMAT))
+            fail_msg("case %d: %s, \"%s\"", i, samba_status_name(status), samba_error_message(f.context));
+        end(&f);
+    }
+}
+
+enum { ELEMENTS = 600 };
+static void mark(const int64_t domain[3], const samba_operand *o, bool *marks)
+{
+    for (int64_t i = 0; i < domain[0]; i++)
+        for (int64_t j = 0; j < domain[1]; j++)
+            for (int64_t k = 0; k < domain[2]; k++)
+                marks[o->offset + i * o->strides[0] + j * o->strides[1] + k * o->strides[2]] = true;
+}
+
+/* None that meet is taken, and few that are apart are refused. */
+static void test_random_strides(void **unused)
+{
+    (void)unused;
+    int taken = 0, apart = 0;
+    seed_anew();
+    for (int i = 0; i < 3000; i++) {
+        fixture f;
+        samba_operand o[2];
+        bool marks[2][ELEMENTS] = {{false}}, meet = false;
+        const int64_t domain[3] = {1 + (int64_t)(next_random() % 4), 1 + (int64_t)(next_random() % 4), 1 + (int64_t)(next_random() % 5)};
+        const int64_t grid[3] = {next_random() % 2 ? 100 : 60, next_random() % 2 ? 20 : 12, next_random() % 3 ? 1 : 2};
+        for (int k = 0; k < 2; k++) {
+            o[k] = (samba_operand){.offset = (int64_t)(next_random() % 130)};
+            for (int d = 0; d < 3; d++)
+                o[k].strides[d] = next_random() % 8 ? grid[d] : (int64_t)(next_random() % 30);
+            mark(domain, &o[k], marks[k]);
+        }
+        for (int k = 0; k < ELEMENTS; k++)
+            meet |= marks[0][k] && marks[1][k];
+        bool same = o[0].offset == o[1].offset;
+        for (int d = 0; d < 3; d++)
+            same = same && (domain[d] == 1 || o[0].strides[d] == o[1].strides[d]);
+        begin(&f);
+        plan_buffer(&f.plan, ELEMENTS * 4);
+        copy_stage(&f, domain, &o[0], &o[1]);
+        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
+        bool ok = samba_plan_check(f.context, &f.plan) == SAMBA_OK;
+        if (ok && meet && !same)
+            fail_msg("case %d: elements meet and are taken: %lld (%lld %lld %lld), %lld (%lld %lld %lld) over %lld %lld %lld", i, (long long)o[0].offset,
+                     (long long)o[0].strides[0], (long long)o[0].strides[1], (long long)o[0].strides[2], (long long)o[1].offset, (long long)o[1].strides[0],
+                     (long long)o[1].strides[1], (long long)o[1].strides[2], (long long)domain[0], (long long)domain[1], (long long)domain[2]);
+        taken += ok && !meet && !same;
+        apart += !meet && !same;
+        end(&f);
+    }
+    print_message("%d of %d that are apart are taken\n", taken, apart);
+    assert_true(apart > 300 && taken * 10 > apart * 7);
+}
+
+/* ---- tables ---- */
+static void test_tables(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < 3; i++) {
+        fixture f;
+        samba_memory_info memory;
+        int used;
+        const char *isa;
+        begin(&f);
+        int32_t x = plan_buffer(&f.plan, 64), y = plan_buffer(&f.plan, 64);
+        samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "wide", 0, NULL);
+        stage->pool = (samba_pool){.planes = i == 1 ? 0 : 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+        if (i == 0) { /* a window of 300 million columns */
+            stage->pool.kernel[1] = 300000000;
+            stage->pool.padding[1] = 150000000;
+        } else if (i == 1) { /* no planes, of any size */
+            stage->pool.oh = stage->pool.ow = 1 << 23;
+        } else {
+            stage->pool.kernel[0] = 300000000;
+            stage->pool.stride[1] = 1 << 26;
+        }
+        operand(stage, x, SAMBA_FLOAT32, 0, 0);
+        operand(stage, y, SAMBA_FLOAT32, 0, 0);
+        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
+        take(&f);
+        samba_status status = samba_plan_memory(f.context, &f.plan, 1, NULL, &memory, &used, &isa);
+        if (i < 2 && (status != SAMBA_ERROR_MEMORY || !strstr(samba_error_message(f.context), "stage 0 \"wide\": with it, the tables of the stages would take more than 64 MiB")))
+            fail_msg("case %d: %s, \"%s\"", i, samba_status_name(status), samba_error_message(f.context));
+        assert_true(f.state.peak_bytes < (int64_t)96 << 20);
+        end(&f);
+    }
+}
+
+/* ---- names ---- */
+static void test_names(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *name, *shown;
+    } cases[] = {
+        {"plain name", "plain name"},
+        {"red \x1b[31m", "red \\x1b[31m"},
+        {"two\nlines\r\ttab", "two\\x0alines\\x0d\\x09tab"},
+        {"\x7f \xc2\x9b" "2J", "\\x7f \\x9b2J"},                         /* DEL; C1's CSI */
+        {"\xe2\x80\xae" "fdp.exe", "\\u202efdp.exe"},                       /* right to left */
+        {"\xe2\x81\xa6x\xe2\x81\xa9", "\\u2066x\\u2069"},
+        {"gr\xc3\xb6\xc3\x9f" "e \xe5\xb1\xa4 \xf0\x9f\x98\x80", "gr\xc3\xb6\xc3\x9f" "e \xe5\xb1\xa4 \xf0\x9f\x98\x80"},
+        {"\xff\xc0\x80\xed\xa0\x80", "\\xff\\xc0\\x80\\xed\\xa0\\x80"},     /* no UTF-8 */
+        {"cut \xe2\x80", "cut \\xe2\\x80"},
+    };
+    for (int i = 0; i < SAMBA_COUNT(cases); i++) {
+        fixture f;
+        samba_text text;
+        char shown[SAMBA_SHOWN];
+        assert_string_equal(samba_shown(cases[i].name, shown), cases[i].shown);
+        begin(&f);
+        plan_tensor(&f.plan, cases[i].name, SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 1, (const int64_t[]){4});
+        f.plan.sections[0].name = samba_arena_strdup(&f.plan.arena, cases[i].name);
+        copy_stage(&f, (const int64_t[]){1, 1, 1}, &(samba_operand){.offset = 0}, &(samba_operand){.offset = 2});
+        f.plan.stages[0].name = samba_arena_strdup(&f.plan.arena, cases[i].name);
+        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
+        samba_text_init(&text, f.context);
+        assert_int_equal(samba_plan_log(f.context, &f.plan, &text), SAMBA_OK);
+        int found = 0;
+        for (const char *at = text.data; (at = strstr(at, cases[i].shown)); at++)
+            found++;
+        assert_true(found >= 3);
+        assert_true(i == 0 || strcmp(cases[i].name, cases[i].shown) == 0 || !strstr(text.data, cases[i].name));
+        f.plan.stages[0].kind = 77; /* a message that names it */
+        refuse(&f, cases[i].shown);
+        samba_text_clear(&text);
+        end(&f);
+    }
+    char small[8];
+    assert_int_equal(samba_show("ab\x1b\x1b", false, small, sizeof small), 6); /* no half of an escape */
+    assert_string_equal(small, "ab\\x1b");
+    assert_int_equal(samba_show("a\nb", true, small, sizeof small), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind), cmocka_unit_test(test_factor), cmocka_unit_test(test_pool_gradient), cmocka_unit_test(test_interleaved),
+        cmocka_unit_test(test_random_strides), cmocka_unit_test(test_tables), cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

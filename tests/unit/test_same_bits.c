@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A function of an element gives the same bits wherever in a tile it stands, and however long the tile is: what backward computes again must be equal to
+ * what forward had, or a comparison with it (the gradient of amax) finds nothing. Vector code and plain code of the C library's functions are
+ * not equal, so a kernel may not use one for whole vectors and the other for the rest. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/kernel.h"
+#include "noise.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { LENGTH = 40 };
+
+static uint64_t seed;
+
+static void draw(samba_register_class class_, bool positive, void *values)
+{
+    for (int i = 0; i < LENGTH; i++) {
+        double x = (double)(next_seed(&seed) >> 11) * 0x1p-53 * 6 - (positive ? 0 : 3);
+        if (class_ == SAMBA_F32)
+            ((float *)values)[i] = (float)x;
+        else if (class_ == SAMBA_F64)
+            ((double *)values)[i] = x;
+        else
+            ((int64_t *)values)[i] = (int64_t)(x * 8);
+    }
+}
+
+static void check(samba_isa isa, int op, const char *name, samba_register_class class_, samba_map_fn *map)
+{
+    /* room for what a comparison or a conversion of any class writes */
+    _Alignas(64) double a[LENGTH], b[LENGTH], c[LENGTH], whole[LENGTH], part[LENGTH];
+    const size_t size = class_ == SAMBA_F32 ? 4 : 8;
+    for (int positive = 0; positive < 2; positive++) {
+        draw(class_, positive, a);
+        draw(class_, true, b);
+        draw(class_, false, c);
+        memset(whole, 0, sizeof whole);
+        map(whole, a, b, c, LENGTH);
+        const bool narrow = op == SAMBA_TILE_not_zero || (op >= SAMBA_TILE_eq && op <= SAMBA_TILE_ge); /* they give float32 */
+        const size_t given = narrow ? 4 : size;
+        for (int from = 0; from < LENGTH; from++)
+            for (int n = 1; n <= LENGTH - from; n++) {
+                memset(part, 0, sizeof part);
+                map(part, (const char *)a + (size_t)from * size, (const char *)b + (size_t)from * size, (const char *)c + (size_t)from * size, n);
+                if (memcmp(part, (const char *)whole + (size_t)from * given, (size_t)n * given) != 0)
+                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d", name, (int)class_, samba_isa_names[isa], n, from, LENGTH);
+            }
+    }
+}
+
+static void one_value_wherever_it_stands(void **state)
+{
+    (void)state;
+    int checked = 0;
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
+        for (int op = 0; kernels && op < SAMBA_TILE_COUNT; op++)
+            for (int class_ = 0; class_ < 3; class_++) {
+                const samba_tile_form form = samba_tile_table[op].form;
+                if ((form == SAMBA_FORM_UNARY || form == SAMBA_FORM_BINARY || form == SAMBA_FORM_COMPARE) && kernels->map[op][class_]) {
+                    check((samba_isa)isa, op, samba_tile_table[op].name, (samba_register_class)class_, kernels->map[op][class_]);
+                    checked++;
+                }
+            }
+    }
+    print_message("%d kernels\n", checked);
+    assert_true(checked > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_value_wherever_it_stands)};
+    seed = (uint64_t)time(NULL);
+    print_message("seed %llu\n", (unsigned long long)seed);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
