@@ -19,9 +19,11 @@
 
 #include <cmocka.h>
 
+#include "../seed.h"
 #include "failing_allocator.h"
 #include "training.h"
 
+#include "base/team.h"
 #include "examples/gpt2/model.h"
 #include "mapped_models.h"
 #include "tensor/philox.h"
@@ -478,12 +480,15 @@ static view at_rest(void)
 
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static void nothing(void *argument, int thread, int team) { (void)argument, (void)thread, (void)team; }
+
 static void soak(void **unused)
 {
     (void)unused;
     enum { LATE = 1 << 20 };
     print_message("seed %llu\n", (unsigned long long)seed);
     int64_t counts[SAMBA_COUNT(table)] = {0}, most_in_use = 0, most_anonymous = 0;
+    samba_team(samba_team_offered(), nothing, NULL); /* OpenMP keeps its threads */
     for (int i = 0; i < SAMBA_COUNT(table); i++) { /* what opens a file once and keeps it, as libxsmm does, has done so */
         compile(slots);
         table[i].act(slots);
@@ -537,7 +542,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     if (argc > 1)
         most_seconds = strtod(argv[1], NULL);
-    seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
+    seed = argc > 2 ? strtoull(argv[2], NULL, 10) : random_seed();
     if (argc > 3)
         most_actions = strtoll(argv[3], NULL, 10);
     const struct CMUnitTest tests[] = {cmocka_unit_test(soak)};

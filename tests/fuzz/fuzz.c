@@ -5,10 +5,10 @@
  * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py
  *
  * A graph that fails is shrunk and printed. */
+#include "../seed.h"
 #include "fuzz.h"
 
 #include <sys/stat.h>
-#include <time.h>
 
 static samba_context *context;
 static const char *folder;
@@ -183,7 +183,7 @@ static int many(uint64_t seed, int64_t count)
 int main(int argc, char **argv)
 {
     int64_t count = 200;
-    uint64_t seed = (uint64_t)time(NULL) * 1000000;
+    uint64_t seed = random_seed() * 1000000;
     int files = 0, failed = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--count") == 0)

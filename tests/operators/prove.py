@@ -104,11 +104,16 @@ class Proof:
                     moved = self.like(wide, args, kwargs)
                     with noise:
                         moves.append(modes.by_torch(call, moved, moved_seeds, gradient))
-        values = [self.expected(i, 0, results[i].dtype, truth, torchs, moves if sample.terms > 1 else [], sample) for i in range(len(results))]
+        values = [self.expected(i, 0, results[i].dtype, truth, torchs, moves if sample.terms > 1 else [], sample, sample.terms) for i in range(len(results))]
         if not gradient:
             return values, None, seeds
-        leaves = [x.dtype for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
-        return values, [self.expected(i, 1, dtype, truth, torchs, moves, sample) for i, dtype in enumerate(leaves)], seeds
+        leaves = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
+        return values, [self.expected(i, 1, x.dtype, truth, torchs, moves, sample, max(sample.terms, self.spread(results, x))) for i, x in enumerate(leaves)], seeds
+
+    @staticmethod
+    def spread(results, leaf):
+        """How many elements of a result one element of an input is broadcast to: its gradient is a sum of so many terms."""
+        return max((x.numel() // leaf.numel() for x in results if leaf.numel()), default=1)
 
     def unit(self, results):
         """The coarsest dtype of the results: what inputs are nudged by."""
@@ -123,12 +128,12 @@ class Proof:
                 new.no_gradient = True
         return Sample(args, kwargs, sample.terms, sample.gradient)
 
-    def expected(self, i, which, dtype, truth, torchs, moves, sample):
+    def expected(self, i, which, dtype, truth, torchs, moves, sample, terms):
         exact = self.row.exact and which == 0
         wide = truth[which][i]
         if exact or not dtype.is_floating_point:
             return Expected(torchs[which][i], torchs[which][i], dtype)
-        around = expected_around(wide.double(), torchs[which][i], [move[which][i] for move in moves], dtype, self.row.ulp, sample.terms)
+        around = expected_around(wide.double(), torchs[which][i], [move[which][i] for move in moves], dtype, self.row.ulp, terms)
         if self.row.place:
             around.allowed += self.row.place * torch.finfo(dtype).eps * max(float(x.abs().max()) for x in sample.args if isinstance(x, torch.Tensor))
         return around
@@ -330,7 +335,7 @@ def main():
     parser.add_argument("--operator")
     parser.add_argument("--dtype")
     parser.add_argument("--sample", type=int)
-    parser.add_argument("--seed", type=int, default=int(time.time()) % 1000000)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("SAMBAFLOW_SEED") or time.time()) % 1000000)
     parser.add_argument("--quick", type=int, default=0, metavar="N")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json")

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random numbers of a test (Marsaglia, Xorshift RNGs, 2003), from a seed that differs every time and is printed. Include after cmocka.h. */
+ * Random numbers of a test (Marsaglia, Xorshift RNGs, 2003), from a seed that is printed. Include after cmocka.h. */
 #ifndef SAMBA_TEST_SEEDED_H
 #define SAMBA_TEST_SEEDED_H
 
+#include "../seed.h"
 #include <stdint.h>
-#include <time.h>
 
 static uint64_t seed;
 
@@ -18,7 +18,7 @@ static inline uint64_t next_random(void)
 
 static inline void seed_anew(void)
 {
-    seed = (uint64_t)time(NULL) * 2654435761u + 1;
+    seed = random_seed() * 2654435761u + 1;
     print_message("seed %llu\n", (unsigned long long)seed);
 }
 

@@ -2,6 +2,7 @@
  *
  * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks, shared heads,
  * dropout and dtypes, on 1 to 3 threads and every ISA; the gradients of the reference against differences; refusals. */
+#include "../seed.h"
 #include "autodiff/autodiff.h"
 #include "gradient_check.h"
 #include "kernels/kernel.h"
@@ -15,7 +16,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 static samba_context *context;
@@ -484,7 +484,7 @@ static void lse_alone(void **state)
 
 int main(int argc, char **argv)
 {
-    first_seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
+    first_seed = argc > 1 ? strtoull(argv[1], NULL, 10) : random_seed();
     snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
     if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
         return 1;

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
+#include "../seed.h"
 #include "compiler/fuse.h"
 
 enum { MOST = 40 };
@@ -117,7 +117,7 @@ static void check_schedule(pair *p)
 static void test_random(void **unused)
 {
     (void)unused;
-    uint64_t seed = (uint64_t)time(NULL);
+    uint64_t seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     state = seed;
     samba_context *context;

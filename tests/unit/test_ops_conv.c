@@ -2,10 +2,10 @@
  *
  * Convolution and pooling: PyTorch's values and gradients, differences, random shapes, what inference refuses, and empty batches.
  */
+#include "../seed.h"
 #include "torch_check.h"
 #include "torch_values_conv.h"
 #include "failing_allocator.h"
-#include <time.h>
 
 static void conv_and_pool_as_torch(void **state)
 {
@@ -58,7 +58,7 @@ static void draw_apart(uint64_t *state, int64_t count, double *values)
 static void random_shapes(void **state)
 {
     (void)state;
-    uint64_t seed = (uint64_t)time(NULL), random = seed;
+    uint64_t seed = random_seed(), random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 12; round++) {
         int64_t groups = pick(&random, 1, 2), kernel = pick(&random, 1, 3), dilation = pick(&random, 1, 2);

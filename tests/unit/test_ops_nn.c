@@ -2,13 +2,13 @@
  *
  * matmul, embedding, the activations, softmax, layer_norm, dropout and cross_entropy: PyTorch's values and gradients,
  * differences, 16-bit results, sharing between forward and backward, and what inference and the reference kernels refuse. */
+#include "../seed.h"
 #include "torch_check.h"
 #include "torch_values_nn.h"
 #include "failing_allocator.h"
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
-#include <time.h>
 
 static void nn_as_torch(void **state)
 {
@@ -56,7 +56,7 @@ static int64_t pick(uint64_t *state, int64_t low, int64_t high)
 static void random_values(void **state)
 {
     (void)state;
-    uint64_t seed = (uint64_t)time(NULL), random = seed;
+    uint64_t seed = random_seed(), random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 10; round++) {
         int64_t a = pick(&random, 1, 3), b = pick(&random, 1, 4), c = pick(&random, 1, 4);

@@ -2,9 +2,9 @@
  *
  * batch_norm, group_norm and rms_norm: gradients against differences, expansion against the reference, planes that have statistics of their
  * own and such that are too small for them, and what inference refuses. PyTorch's numbers: tests/operators/norm.py. */
+#include "../seed.h"
 #include "gradient_check.h"
 
-#include <time.h>
 
 #define RANDOM(...) drawn(SHAPE(__VA_ARGS__), -1, 1)
 
@@ -46,7 +46,7 @@ static samba_attrs norm(int64_t dims, double eps)
 static void test_gradients(void **state)
 {
     (void)state;
-    uint64_t seed = (uint64_t)time(NULL);
+    uint64_t seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     static const int64_t shapes[][4] = {{4, 6, 1, 1}, {3, 6, 2, 3}, {2, 6, 5, 7}, {1, 6, 6, 6}, {2, 6, 1, 33}};
     for (int i = 0; i < SAMBA_COUNT(shapes); i++) {

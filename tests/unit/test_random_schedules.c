@@ -14,13 +14,13 @@
 
 #include <cmocka.h>
 
+#include "../seed.h"
 #include "training.h"
 
 #include "mapped_models.h"
 #include "runtime/runtime.h"
 #include "tensor/philox.h"
 #include <ctype.h>
-#include <time.h>
 
 static int64_t cases = 100;
 static uint64_t first_seed, seed, drawn;
@@ -342,7 +342,7 @@ static void test_random_schedules(void **unused)
 
 int main(int argc, char **argv)
 {
-    first_seed = (uint64_t)time(NULL);
+    first_seed = random_seed();
     if (argc > 1)
         cases = strtoll(argv[1], NULL, 10);
     if (argc > 2)

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "../seed.h"
 #include "autodiff/autodiff.h"
 #include "kernels/kernel.h"
 #include "noise.h"
@@ -26,7 +27,6 @@
 #include "training.h"
 
 #include <math.h>
-#include <time.h>
 
 #define DEFAULT_CASES 150
 #define MOST_SINKS 64
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
     case_count = argc > 1 ? atoi(argv[1]) : DEFAULT_CASES;
-    first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : ((uint64_t)time(NULL) * 1000 + (uint64_t)getpid()) % 1000000000;
+    first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : random_seed() * 1000 % 1000000000;
     if (argc > 3 && strcmp(argv[3], "bare") == 0)
         guard = 0;
     if (!training_begin())

@@ -12,6 +12,7 @@
 
 #include <sambaflow/app.h>
 
+#include "../seed.h"
 #include "../pef/plans.h"
 #include "failing_allocator.h"
 #include "report/report.h"
@@ -19,7 +20,6 @@
 #include "training.h"
 #include <jansson.h>
 #include <math.h>
-#include <time.h>
 
 static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
 
@@ -169,7 +169,7 @@ static void check_live(const samba_plan *plan)
 static void test_live(void **unused)
 {
     (void)unused;
-    seed = (uint64_t)time(NULL);
+    seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 300; i++) {
         samba_plan plan;

@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../seed.h"
 #include "kernels/kernel.h"
 #include "noise.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { LENGTH = 40 };
 
@@ -77,7 +77,7 @@ static void one_value_wherever_it_stands(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_value_wherever_it_stands)};
-    seed = (uint64_t)time(NULL);
+    seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

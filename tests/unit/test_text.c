@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "../seed.h"
 #include "failing_allocator.h"
 #include "ops/ops.h"
 
@@ -14,7 +15,6 @@
 #include <sambaflow/layers.h>
 #include <locale.h>
 #include <math.h>
-#include <time.h>
 
 static samba_context *make_context(void)
 {
@@ -56,7 +56,7 @@ static void reals_read_back(void **state)
     expect_real(INFINITY, "inf");
     expect_real(-INFINITY, "-inf");
     expect_real(NAN, "nan");
-    uint64_t seed = (uint64_t)time(NULL), random = seed;
+    uint64_t seed = random_seed(), random = seed;
     for (int i = 0; i < 20000; i++) {
         uint64_t bits = next_random(&random);
         double value, back;
@@ -209,7 +209,7 @@ static void a_rich_graph(void **state)
 static void random_graphs(void **state)
 {
     (void)state;
-    uint64_t seed = (uint64_t)time(NULL), random = seed;
+    uint64_t seed = random_seed(), random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
     samba_context *context = make_context();
     for (int round = 0; round < 40; round++) {
@@ -361,7 +361,7 @@ static void damaged_texts(void **state)
         text[cut] = 0;
         parse_anything(context, text);
     }
-    uint64_t seed = (uint64_t)time(NULL), random = seed;
+    uint64_t seed = random_seed(), random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
     static const char likely[] = "%=[]:@\"\\,.-0123456789\n #xe\x80\xff";
     int accepted = 0;

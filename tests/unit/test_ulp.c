@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../seed.h"
 #include "kernels/kernel.h"
 #include "ops/ops.h"
 #include "training.h"
@@ -23,7 +24,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define CHUNK 4096
 #define STEP 4099 /* a prime: its multiples meet all mantissas */
@@ -610,7 +610,7 @@ int main(int argc, char **argv)
                 return fprintf(stderr, "%s: no instruction set of this machine\n", argv[at]), 2;
         return measure_all(markdown, argc - at, argv + at);
     }
-    seed = (unsigned)time(NULL) ^ (unsigned)getpid();
+    seed = (unsigned)random_seed();
     printf("random floats by seed %u\n", seed);
     srand(seed);
     if (!training_begin())

@@ -6,6 +6,7 @@
  *   fuzz_NAME --seeds FOLDER
  *
  * --keep: each changed input is written there before it is run, so that the last one is what broke it. --seeds: writes inputs to begin with. */
+#include "../../seed.h"
 #include "files.h"
 
 #include <dirent.h>
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { ROOM = 1 << 20 };
 static uint64_t state;
@@ -110,7 +110,7 @@ static void run(const uint8_t *data, size_t size, const char *keep)
 
 int main(int argc, char **argv)
 {
-    uint64_t changes = 0, seed = (uint64_t)time(NULL);
+    uint64_t changes = 0, seed = random_seed();
     const char *keep = NULL;
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
