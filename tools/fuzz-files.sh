@@ -7,17 +7,8 @@ set -eu
 build=$1-fuzz seconds=$2
 shift 2
 [ $# -gt 0 ] || set -- pef graph data checkpoint
-tools/install-packages.sh clang
-openmp=$(ls -d /usr/lib/llvm-*/lib/libomp.so | tail -1)
-folder=$(dirname "$openmp")
-headers=$(dirname "$(ls "$folder"/clang/*/include/omp.h | tail -1)")
-if [ ! -f "$build/build.ninja" ]; then
-    CC="$(command -v ccache || true) clang-16"
-    # Coverage of everything; the flags that meson has for sanitizers are for all, too.
-    CC=${CC# } CFLAGS="-idirafter $headers -fsanitize=fuzzer-no-link" LDFLAGS="-L$folder -Wl,-rpath,$folder -fsanitize=fuzzer-no-link" \
-        meson setup "$build" -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Dlibfuzzer=true >"$build.log" || { cat "$build.log" >&2; exit 1; }
-    rm -f "$build.log"
-fi
+# Coverage of everything; the flags that meson has for sanitizers are for all, too.
+tools/clang-build.sh 16 "$build" -fsanitize=fuzzer-no-link -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Dlibfuzzer=true
 bad=0
 for name in "$@"; do
     ninja -C "$build" --quiet "tests/fuzz/fuzz_$name"

@@ -12,8 +12,8 @@ for name in $names; do
     wanted="$wanted -Wl,-u,libxsmm_$name"
     kept="$kept --redefine-sym libxsmm_$name=samba_xsmm_$name"
 done
-# -d: what is common to several objects gets its place here, or it would stay a name that others see.
-"$@" -r -nostdlib -o "$object" $wanted -Wl,-d -Wl,-Bstatic -lxsmm -lxsmmnoblas
+# -d: what is common to several objects gets its place here, or it would stay a name that others see. A sanitizer's library belongs to the program.
+"$@" -fno-sanitize=all -r -nostdlib -o "$object" $wanted -Wl,-d -Wl,-Bstatic -lxsmm -lxsmmnoblas
 "$objcopy" $kept "$object"
 kept=
 for name in $names; do

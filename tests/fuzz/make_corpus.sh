@@ -13,6 +13,20 @@ for name in pef graph data checkpoint; do
     "$build/tests/fuzz/fuzz_$name" --seeds "$corpus/$name"
 done
 cp "$(dirname "$0")"/found/*.txt "$corpus/graph/"
+python3 - "$corpus/data" <<'END' # what the library reads and never writes: archives of arrays and packed IDX
+import gzip, io, sys, zipfile
+
+folder = sys.argv[1]
+npy = open(f"{folder}/x.npy", "rb").read()[1:]
+for name, how in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", how) as file:
+        for member in ("x.npy", "y.npy"):
+            file.writestr(zipfile.ZipInfo(member), npy, how)
+    open(f"{folder}/{name}.npz", "wb").write(b"\1" + archive.getvalue())
+idx = open(f"{folder}/x-idx3-ubyte", "rb").read()[1:]
+open(f"{folder}/x-idx3-ubyte.gz", "wb").write(b"\4" + gzip.compress(idx, mtime=0))
+END
 model() { # NAME PROGRAM ARGUMENT...
     name=$1 program=$2
     shift 2

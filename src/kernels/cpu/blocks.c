@@ -6,6 +6,10 @@
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/shuffle.h"
 
+#if defined(__clang__) /* its checks of undefined behaviour take it minutes and gigabytes on loops that are unrolled this far */
+#pragma clang attribute push(__attribute__((no_sanitize("undefined"))), apply_to = function)
+#endif
+
 #if defined(__AVX512F__)
 #define MAX_VECTORS 4
 #define MAX_ROWS 12
@@ -329,3 +333,7 @@ static void columns(const samba_column_piece *pieces, int step, const float *ima
 const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold, filter,
                                                     SAMBA_ISA_NAME(samba_dense_block), columns,
                                                     &SAMBA_ISA_NAME(samba_winograd_kernels)};
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
