@@ -26,6 +26,30 @@ const char *fuzz_sink_name(const samba_graph *graph, int64_t index)
 }
 
 /* ---- what is expected ---- */
+static bool is_assigned(const samba_graph *graph, const char *name)
+{
+    for (int64_t s = 0; s < graph->sink_count; s++)
+        if (graph->sinks[s].kind == SAMBA_SINK_ASSIGN && strcmp(fuzz_sink_name(graph, s), name) == 0)
+            return true;
+    return false;
+}
+
+/* A copy, each element off by some units in the last place. */
+static samba_array off(samba_array a, samba_arena *arena, uint64_t *state)
+{
+    const size_t width = samba_dtype_size(a.dtype);
+    const void *from = a.data;
+    a.data = samba_arena_alloc(arena, (size_t)a.numel * width + 1);
+    if (!a.data)
+        return a;
+    for (int64_t i = 0; i < a.numel; i++) {
+        double share = (double)(next_seed(state) >> 11) * 0x1p-52 - 1;
+        double value = samba_load_double(a.dtype, (const char *)from + (size_t)i * width);
+        samba_store_double(a.dtype, (char *)a.data + (size_t)i * width, value * (1 + NOISE_UNITS * epsilon_of(a.dtype) * share));
+    }
+    return a;
+}
+
 static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs, uint64_t *state, const samba_array *values, double *moves)
 {
     samba_graph *moved;
@@ -39,7 +63,13 @@ static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs
     for (int i = 0; i < inputs->count; i++) /* what an operator was expanded into may not need all of its operands */
         if (samba_graph_leaf(moved, inputs->names[i]) != SAMBA_NONE) {
             names[count] = inputs->names[i];
-            arrays[count++] = inputs->arrays[i];
+            arrays[count] = inputs->arrays[i];
+            if (inputs->computed && samba_dtype_is_floating_point(arrays[count].dtype) && is_assigned(graph, names[count])) {
+                arrays[count] = off(arrays[count], &arena, state);
+                if (!arrays[count].data)
+                    return samba_graph_free(moved), samba_arena_free(&arena), SAMBA_ERROR_MEMORY;
+            }
+            count++;
         }
     samba_status status = samba_graph_evaluate(moved, count, names, arrays, &arena, near);
     for (int64_t s = 0, m = 0; s < graph->sink_count && status == SAMBA_OK; s++, m++) {

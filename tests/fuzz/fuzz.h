@@ -31,6 +31,7 @@ typedef struct fuzz_values { /* of a graph's inputs, in order; of a graph that t
     int count;
     const char **names;
     samba_array *arrays;
+    bool computed; /* some are what a run left: they were rounded, and are no multiples of 1/8 */
 } fuzz_values;
 samba_status fuzz_inputs(const samba_graph *graph, samba_arena *arena, fuzz_values *values);
 /* The values of one node of the kind input. */

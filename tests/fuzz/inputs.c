@@ -53,7 +53,7 @@ static bool is_given(const samba_graph *graph, const samba_node *node)
 
 samba_status fuzz_inputs(const samba_graph *graph, samba_arena *arena, fuzz_values *values)
 {
-    values->count = 0;
+    values->count = 0, values->computed = false;
     values->names = samba_arena_alloc(arena, sizeof *values->names * (size_t)(graph->node_count + 1));
     values->arrays = samba_arena_alloc(arena, sizeof *values->arrays * (size_t)(graph->node_count + 1));
     if (!values->names || !values->arrays)

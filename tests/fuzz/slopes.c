@@ -180,7 +180,7 @@ static samba_status begin(slopes *s)
         status = probe->status;
     if (status == SAMBA_OK && probe->sink_count > 0)
         status = samba_graph_evaluate(probe, s->own, s->middle.names, s->middle.arrays, &s->arena, detached);
-    fuzz_values all = {s->own, samba_arena_alloc(&s->arena, sizeof(char *) * FUZZ_LEAVES * 2), samba_arena_alloc(&s->arena, sizeof(samba_array) * FUZZ_LEAVES * 2)};
+    fuzz_values all = {s->own, samba_arena_alloc(&s->arena, sizeof(char *) * FUZZ_LEAVES * 2), samba_arena_alloc(&s->arena, sizeof(samba_array) * FUZZ_LEAVES * 2), false};
     if (status == SAMBA_OK && all.names && all.arrays) {
         for (int i = 0; i < s->own; i++) {
             all.names[i] = s->middle.names[i];

@@ -302,6 +302,7 @@ static fuzz_verdict judge(checking *c, const char *when)
             next.count += at == next.count;
         }
     }
+    next.computed = true;
     c->leaves = next;
     return verdict;
 }

@@ -269,15 +269,17 @@ static void collect_fields(changer *c, ProtobufCMessage *message)
     }
 }
 
+/* Beyond the ends it begins anew. */
 static int64_t other_number(changer *c, int64_t old)
 {
+    const uint64_t number = (uint64_t)old;
     switch (draw(c, 8)) {
-    case 0: return old + 1;
-    case 1: return old - 1;
-    case 2: return old * 2;
+    case 0: return (int64_t)(number + 1);
+    case 1: return (int64_t)(number - 1);
+    case 2: return (int64_t)(number * 2);
     case 3: return (int64_t)draw(c, 9) - 1;
-    case 4: return (int64_t)((uint64_t)1 << draw(c, 63)) - (int64_t)draw(c, 3) + 1;
-    case 5: return old + ((int64_t)draw(c, 129) - 64);
+    case 4: return (int64_t)(((uint64_t)1 << draw(c, 63)) - draw(c, 3) + 1);
+    case 5: return (int64_t)(number + draw(c, 129) - 64);
     case 6: return (int64_t)draw(c, 2048);
     default: return c->numbers[draw(c, (uint64_t)c->number_count + (c->number_count == 0))];
     }

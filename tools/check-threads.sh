@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds with clang's ThreadSanitizer in BUILD_FOLDER-threads and runs what works by several threads, with two: every kind of kernel, sessions, random graphs
+# and random plans. LLVM's OpenMP tells the sanitizer through its Archer where a team begins and ends; GCC's does not.
+# Usage: tools/check-threads.sh BUILD_FOLDER [UNIT_TEST]...
+set -eu
+build=$1-threads
+shift
+[ $# -gt 0 ] || set -- pool moves contract attention tiles tile_rows updates fill session threads spread reuse run_state schedule odd_runs random_shapes random_schedules rows recurrent
+tools/clang-build.sh 16 "$build" -fno-omit-frame-pointer -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
+archer=$(ls -d /usr/lib/llvm-*/lib/libarcher.so | tail -1)
+for name in "$@"; do
+    ninja -C "$build" --quiet "tests/unit/test_$name"
+done
+ninja -C "$build" --quiet tests/fuzz/fuzz
+export OMP_NUM_THREADS=2 OMP_TOOL_LIBRARIES="$archer" ARCHER_OPTIONS=verbose=0 TSAN_OPTIONS=halt_on_error=0:exitcode=66:ignore_noninstrumented_modules=1
+bad=0
+run() { # LOG COMMAND...
+    log=$build/$1.log
+    shift
+    if "$@" >"$log" 2>&1; then echo "no race: $*"; else
+        echo "FAILED ($?): $*; $log begins:"
+        grep -m 1 -A 25 'WARNING: ThreadSanitizer' "$log" || tail -5 "$log"
+        bad=1
+    fi
+}
+for name in "$@"; do
+    run "$name" "$build/tests/unit/test_$name"
+done
+run fuzz "$build/tests/fuzz/fuzz" --count 200
+exit $bad
