@@ -5,6 +5,7 @@
  * once: of the ways that were tried (one to eight streams, with and without asking ahead, pages in turn) none was faster on a 2-core machine. */
 #include "base/null.h"
 #include "base/team.h"
+#include "report/clones.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
 
@@ -19,10 +20,7 @@ struct samba_reading {
     _Atomic uint64_t sum;
 };
 
-#if defined(__x86_64__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-static uint64_t sum_up(const uint64_t *words, int64_t count)
+SAMBA_CLONES static uint64_t sum_up(const uint64_t *words, int64_t count)
 {
     typedef uint64_t vector __attribute__((vector_size(64), aligned(8)));
     const uint64_t *streams[] = {words, words + count / 2};

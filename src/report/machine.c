@@ -4,6 +4,7 @@
  * cache is the same of a quarter MiB, again and again. What counts is the best of several times: others may be at work. */
 #include "base/null.h"
 #include "base/team.h"
+#include "report/clones.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
 
@@ -12,10 +13,7 @@
 
 #define CACHE_BYTES (256 << 10)
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) /* which cannot watch what chooses a clone: that is called before it is ready */
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-static uint64_t sum_of(const uint64_t *words, int64_t count)
+SAMBA_CLONES static uint64_t sum_of(const uint64_t *words, int64_t count)
 {
     typedef uint64_t vector __attribute__((vector_size(64), aligned(8)));
     vector sums[4] = {{0}};

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { PIECE = 1 << 16, LAST_CACHE_KIB = 16 << 10 /* where the system does not say */ };
+enum { PIECE = 1 << 16, MOST_PIECES = 1 << 20 /* beyond that they are larger: a file may say any size */, LAST_CACHE_KIB = 16 << 10 /* where the system does not say */ };
 
 /* Of the cache that one processor reaches: sysconf() may give the sum of all that a machine has. */
 int64_t samba_reuse_near(void)
@@ -23,6 +23,7 @@ int64_t samba_reuse_near(void)
 }
 
 typedef struct touching {
+    int64_t piece; /* bytes */
     double *last; /* per piece of memory: what had been moved when it was touched last */
     double moved, near;
     int64_t pieces, far; /* of the stage at hand: that it touches; those of them that were touched long ago */
@@ -32,7 +33,7 @@ static void touch(touching *t, const samba_buffer *buffer, double now)
 {
     if (buffer->bytes <= 0)
         return;
-    for (int64_t i = buffer->offset / PIECE; i <= (buffer->offset + buffer->bytes - 1) / PIECE; i++) {
+    for (int64_t i = buffer->offset / t->piece; i <= (buffer->offset + buffer->bytes - 1) / t->piece; i++) {
         if (t->last[i] == now)
             continue; /* by another operand of the stage */
         t->pieces++;
@@ -70,8 +71,9 @@ static bool is_far(touching *t, const samba_plan *plan, const samba_stage *stage
 
 samba_status samba_reuse_find(samba_context *context, const samba_plan *plan, int64_t near, uint8_t *far)
 {
-    size_t size = ((size_t)plan->memory_bytes / PIECE + 1) * sizeof(double);
-    touching t = {.last = samba_calloc(context, size), .near = (double)near};
+    const int64_t piece = plan->memory_bytes / MOST_PIECES < PIECE ? PIECE : plan->memory_bytes / MOST_PIECES + 1;
+    const size_t size = (size_t)(plan->memory_bytes / piece + 1) * sizeof(double);
+    touching t = {.piece = piece, .last = samba_calloc(context, size), .near = (double)near};
     if (!t.last)
         return SAMBA_ERROR_MEMORY;
     for (int round = 0; round < 2; round++)

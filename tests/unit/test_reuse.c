@@ -66,6 +66,8 @@ static void test_sides_and_places(void **state)
     plan.stage_count = 0;
     plan.memory_bytes = 0;
     find(&plan, MIB, far);
+    plan.memory_bytes = INT64_MAX - 1000; /* as a file may say: 2^47 bytes in pieces of 64 KiB */
+    find(&plan, MIB, far);
 }
 
 static samba_status find_one(samba_context *context, void *user)
