@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds with clang's ThreadSanitizer in BUILD_FOLDER-threads and runs what works by several threads, with two: every kind of kernel, sessions, random graphs
-# and random plans. LLVM's OpenMP tells the sanitizer through its Archer where a team begins and ends; GCC's does not.
+# and random plans; small stages are shared too. LLVM's OpenMP tells the sanitizer through its Archer where a team begins and ends; GCC's does not.
 # Usage: tools/check-threads.sh BUILD_FOLDER [UNIT_TEST]...
 set -eu
 build=$1-threads
 shift
 [ $# -gt 0 ] || set -- pool moves contract attention tiles tile_rows updates fill session threads spread reuse run_state schedule odd_runs random_shapes random_schedules rows recurrent
-tools/clang-build.sh 16 "$build" -fno-omit-frame-pointer -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
+tools/clang-build.sh 16 "$build" "-fno-omit-frame-pointer -DSHARED_SECONDS=-1 -DSHARED_COPY=0" -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
 archer=$(ls -d /usr/lib/llvm-*/lib/libarcher.so | tail -1)
 for name in "$@"; do
     ninja -C "$build" --quiet "tests/unit/test_$name"

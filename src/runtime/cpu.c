@@ -34,8 +34,10 @@
 #define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
 #define CACHED_PLAN (1 << 20)
 #define CROSSING_BYTES 5e9 /* from one core's cache to the other's, for what one core held before */
+#ifndef SHARED_SECONDS /* tools/check-threads.sh shares all that can be shared */
 #define SHARED_SECONDS 16e-6
 #define SHARED_COPY 16384 /* bytes between host and device that are worth a barrier */
+#endif
 
 typedef struct cpu_device {
     samba_device base;

@@ -622,7 +622,9 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
             return samba_prepare_row(prepare, &problem, c->program, prepared);
         if (!short_copy && samba_panel_suits(&problem))
             return samba_prepare_panel(prepare, &problem, c->program, &c->finish, c->blocks, prepared);
-        samba_contract_choose(&problem, &c->plan);
+        if (!samba_contract_choose(&problem, &c->plan))
+            return samba_fail(prepare->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\": its windows reach over more places than a machine's memory has",
+                              prepare->stage_index, stage->name);
         const convolution_road *road = choose_road(&problem, c->plan.cost);
         if (road)
             return road->prepare(prepare, stage, &problem, c->program, prepared);

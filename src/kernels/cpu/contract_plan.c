@@ -122,8 +122,8 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
     source->kept = (second ? problem->constant_b : problem->constant_a) && factor->window_count == 0;
 }
 
-/* Steps of k are shortened until the planes stay in the nearest cache. */
-static void describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool unrolled)
+/* Steps of k are shortened until the planes stay in the nearest cache. False where they are larger than any memory. */
+static bool describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool unrolled)
 {
     const samba_contract *contract = &problem->contract;
     plan->row.unrolled = dot && unrolled;
@@ -131,10 +131,9 @@ static void describe_sources(const samba_contract_problem *problem, samba_contra
     for (int64_t target = dot ? 2 * K_TARGET : K_TARGET;; target /= 2) {
         samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
         plan->vector.inner = plan->row.inner;
-        samba_source_describe(&plan->row, false);
-        samba_source_describe(&plan->vector, !dot);
-        if (plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE || target <= 16)
-            return;
+        bool possible = samba_source_describe(&plan->row, false) && samba_source_describe(&plan->vector, !dot);
+        if ((possible && plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE) || target <= 16)
+            return possible;
     }
 }
 
@@ -452,11 +451,12 @@ static void try_plan(const samba_contract_problem *problem, samba_contract_plan 
     try_groups(problem, plan, best);
 }
 
-void samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *best)
+bool samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *best)
 {
     static const int64_t row_targets[] = {64, 32, 16, 8}, vector_targets[] = {64, 128, 256, 1024};
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
+    bool possible = false;
     best->cost = -1;
     /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bits 3 and 4 vector side
      * along its gaps, its plane unrolled. 32 and 33: dot, unrolled */
@@ -474,9 +474,12 @@ void samba_contract_choose(const samba_contract_problem *problem, samba_contract
                 init_source(problem, !swapped, &plan.vector);
                 samba_split_init(&plan.row.own, row_rank, row_size, row_targets[i], 1);
                 samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_targets[j], lanes_of(problem));
-                describe_sources(problem, &plan, dot, unrolled);
+                if (!describe_sources(problem, &plan, dot, unrolled))
+                    continue;
+                possible = true;
                 if (describe_ways(problem, &plan, dot, way & 2, way & 4, !dot && way & 8))
                     try_plan(problem, &plan, best);
             }
     }
+    return possible;
 }

@@ -60,7 +60,8 @@ static inline const float *samba_factor_data(const samba_contract_problem *probl
 
 /* Drops dims of size 1, makes windows that never leave the image into strides, merges dims that are one in memory. */
 void samba_contract_simplify(samba_contract *contract);
-/* The cheapest plan by a model of measured costs. The same problem gives the same plan. */
-void samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *plan);
+/* The cheapest plan by a model of measured costs. The same problem gives the same plan. False where its windows reach over more
+ * places than a machine's memory has. */
+bool samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *plan);
 
 #endif

@@ -90,9 +90,16 @@ static int64_t window_step(const samba_source *source, bool inner, int window, i
     return instead ? 0 : inner ? factor->windows[window].inner[dim] : factor->windows[window].own[dim];
 }
 
+/* pitch * count; false where a plane of so much would be larger than any machine's memory: a file may say any step of a window. */
+static bool enlarge(int64_t *pitch, int64_t count)
+{
+    const int64_t largest = (int64_t)1 << 44;
+    return samba_mul_checked(*pitch, count, pitch) && *pitch <= largest;
+}
+
 /* The plane holds, outermost first, the dims with strides of their own, then an image for each combination of phases. An unrolled
  * plane needs only the first phase of the last window, since nothing moves there but what the phases were made for. */
-static void describe_plane(samba_source *source)
+static bool describe_plane(samba_source *source)
 {
     const samba_factor *factor = &source->factor;
     bool sort_own = source->sort_own;
@@ -114,11 +121,13 @@ static void describe_plane(samba_source *source)
             window->phases = 1;
         window->per = (window->length + window->phases - 1) / window->phases;
         window->filled = source->unrolled && w == factor->window_count - 1 ? 1 : window->phases;
-        pitch *= window->per;
+        if (!enlarge(&pitch, window->per))
+            return false;
     }
     for (int w = factor->window_count - 1; w >= 0; w--) {
         source->plane_windows[w].phase_pitch = pitch;
-        pitch *= source->plane_windows[w].filled;
+        if (!enlarge(&pitch, source->plane_windows[w].filled))
+            return false;
     }
     source->image_size = pitch;
     for (int side = 1; side >= 0; side--) {
@@ -130,10 +139,12 @@ static void describe_plane(samba_source *source)
             if ((stride[i] == 0 && shift == 0) || box_count(split, i) == 1)
                 continue;
             source->plane_dims[source->plane_rank++] = (samba_plane_dim){side, i, box_count(split, i), stride[i], shift, pitch};
-            pitch *= box_count(split, i);
+            if (!enlarge(&pitch, box_count(split, i)))
+                return false;
         }
     }
     source->plane_bytes = (pitch * source->element_size + 63) / 64 * 64;
+    return true;
 }
 
 /* How far from the block's first element the element at `index` (within the box) lies. */
@@ -184,7 +195,7 @@ static void describe_axis(const samba_source *source, bool inner, samba_axis *ax
     }
 }
 
-void samba_source_describe(samba_source *source, bool sort_own)
+bool samba_source_describe(samba_source *source, bool sort_own)
 {
     const samba_factor *factor = &source->factor;
     source->sort_own = sort_own;
@@ -192,12 +203,13 @@ void samba_source_describe(samba_source *source, bool sort_own)
     source->element_size = source->class_ == SAMBA_F32 ? 4 : 8;
     source->plane_rank = 0;
     source->plane_bytes = 0;
-    if (factor->window_count)
-        describe_plane(source);
+    if (factor->window_count && !describe_plane(source))
+        return false;
     source->native = source->plane_bytes || factor->dtype == SAMBA_FLOAT32 || factor->dtype == SAMBA_FLOAT64 ||
                      factor->dtype == SAMBA_INT64;
     describe_axis(source, false, &source->own_axis);
     describe_axis(source, true, &source->inner_axis);
+    return true;
 }
 
 int64_t samba_source_step(const samba_source *source, int dim)

@@ -74,8 +74,9 @@ typedef struct samba_source {
 } samba_source;
 
 /* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks
- * shall lie together, else those along k. With source->unrolled set, as many of them as possible, at the price of copies. */
-void samba_source_describe(samba_source *source, bool sort_own);
+ * shall lie together, else those along k. With source->unrolled set, as many of them as possible, at the price of copies. False where its windows
+ * reach over more places than a machine's memory has. */
+bool samba_source_describe(samba_source *source, bool sort_own);
 bool samba_source_is_far(const samba_source *source, bool inner); /* k's indices, or own ones, lead pages apart in memory */
 int64_t samba_source_step(const samba_source *source, int dim); /* from one index of an own dim to the next, within a block */
 samba_status samba_source_tables(samba_source *source, samba_arena *arena);
