@@ -5,7 +5,7 @@ MESON_OPTIONS ?=
 
 SECONDS ?= 1800
 
-.PHONY: all packages demo check check-clang check-torch check-isa prove fuzz fuzz-files soak bench asan install wheel clean
+.PHONY: all packages demo check check-clang check-threads check-torch check-isa prove fuzz fuzz-files soak bench asan install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -25,6 +25,10 @@ check: all
 # The unit tests, built with another compiler: with two of its versions, warnings are errors.
 check-clang:
 	@tools/check-clang.sh $(BUILD)
+
+# Sessions, random graphs and plans, steps of models under clang's ThreadSanitizer, with two threads. THREADS="session run_state": those unit tests.
+check-threads: | packages
+	@tools/check-threads.sh $(BUILD) $(THREADS)
 
 check-torch: all
 	@tests/torch/check.sh $(BUILD)
@@ -66,4 +70,4 @@ wheel:
 	@tools/wheel.sh $(BUILD)
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-fuzz
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-threads $(BUILD)-fuzz

@@ -1,18 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds with clang's ThreadSanitizer in BUILD_FOLDER-threads and runs what works by several threads, with two: every kind of kernel, sessions, random graphs
-# and random plans; small stages are shared too. LLVM's OpenMP tells the sanitizer through its Archer where a team begins and ends; GCC's does not.
+# Builds with clang's ThreadSanitizer in BUILD_FOLDER-threads and runs what works by several threads, with two: sessions, random graphs and plans of every
+# kind of stage, steps of three models; small stages are shared too. LLVM's OpenMP tells the sanitizer through its Archer where a team begins and
+# ends; GCC's does not.
 # Usage: tools/check-threads.sh BUILD_FOLDER [UNIT_TEST]...
 set -eu
 build=$1-threads
 shift
-[ $# -gt 0 ] || set -- pool moves contract attention tiles tile_rows updates fill session threads spread reuse run_state schedule odd_runs random_shapes random_schedules rows recurrent
+[ $# -gt 0 ] || set -- session threads run_state schedule odd_runs random_schedules function multigraph recurrent starts checkpoint profile
 tools/clang-build.sh 16 "$build" "-fno-omit-frame-pointer -DSHARED_SECONDS=-1 -DSHARED_COPY=0" -Db_sanitize=thread -Dbuildtype=debugoptimized -Db_lundef=false
 archer=$(ls -d /usr/lib/llvm-*/lib/libarcher.so | tail -1)
 for name in "$@"; do
     ninja -C "$build" --quiet "tests/unit/test_$name"
 done
-ninja -C "$build" --quiet tests/fuzz/fuzz
+ninja -C "$build" --quiet tests/fuzz/fuzz sambaflow examples/lenet examples/gpt2 examples/lstm
 export OMP_NUM_THREADS=2 OMP_TOOL_LIBRARIES="$archer" ARCHER_OPTIONS=verbose=0 TSAN_OPTIONS=halt_on_error=0:exitcode=66:ignore_noninstrumented_modules=1
 bad=0
 run() { # LOG COMMAND...
@@ -27,5 +28,9 @@ run() { # LOG COMMAND...
 for name in "$@"; do
     run "$name" "$build/tests/unit/test_$name"
 done
-run fuzz "$build/tests/fuzz/fuzz" --count 200
+run fuzz "$build/tests/fuzz/fuzz" --count 500
+for model in lenet gpt2 lstm; do # pooling, attention, gathering and products, forward to optimizer
+    "$build/examples/$model" compile --batch-size 4 --pef-name "$model" --output-folder "$build/pef" >/dev/null
+    run "$model" "$build/sambaflow" run "$build/pef/$model/$model.pef"
+done
 exit $bad

@@ -69,7 +69,7 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
 /* Rows from i, columns from j of a block; the last vector has `last` lanes. */
 INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
 {
-    const float *a = d->a + i0 * d->lda, *b = d->b + j0, *from = d->from + i0 * d->from_ld + j0;
+    const float *a = d->a + i0 * d->lda, *b = d->b + j0, *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
     int64_t lda = d->lda, ska = d->ska, ldb = d->ldb, l = 0, k = d->k;
     samba_fetch_region region = fetch->now;
     float *c = d->c + i0 * d->ldc + j0;

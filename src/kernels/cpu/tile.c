@@ -164,10 +164,22 @@ static void set_chunk(const samba_tile_program *program, samba_frame *frame, int
         frame->pointers[program->moving[i]] += by * program->column_bytes[i];
 }
 
+/* Before a thread's first tile, not before it knows whether it has one: another may have written by then what is read here. */
+static void set_up(const samba_tile_program *program, samba_frame *frame)
+{
+    frame->fresh = false;
+    frame->rows = program->fill; /* setup registers serve as FULL and as ROW */
+    frame->cols = 1;
+    frame->first = true;
+    run_codes(program, frame, 0, program->setup);
+}
+
 static void run_tile(const samba_tile_program *program, samba_frame *frame, int64_t row0, int64_t rows, int64_t col0,
                      int64_t cols)
 {
     const int64_t chunk = chunk_of(program, rows);
+    if (frame->fresh)
+        set_up(program, frame);
     for (int i = 0; i < program->located_count; i++) {
         const samba_view *view = &program->views[program->located[i]];
         samba_place *place = &frame->places[program->located[i]];
@@ -212,14 +224,11 @@ void samba_tile_begin(const samba_tile_program *program, char *thread_scratch)
                            .places = (samba_place *)(thread_scratch + program->places),
                            .kept = (samba_kept *)(thread_scratch + program->kept),
                            .spare = thread_scratch + program->spare,
-                           .rows = program->fill, /* setup registers serve as FULL and as ROW */
-                           .cols = 1,
-                           .first = true};
+                           .fresh = true};
     for (int r = 0; r < program->register_count; r++)
         frame->pointers[r] = thread_scratch + program->registers[r].storage;
     for (int k = 0; k < program->kept_count; k++)
         frame->kept[k] = (samba_kept){-1, -1, 0};
-    run_codes(program, frame, 0, program->setup);
     samba_tile_collect_begin(program, frame);
 }
 

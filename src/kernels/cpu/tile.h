@@ -140,6 +140,7 @@ typedef struct samba_frame {
     char *spare; /* SAMBA_TILE_CAPACITY elements of any class */
     int64_t rows, col0, col, cols; /* chunk at work: rows x cols from column col on; the tile's columns start at col0 */
     bool first; /* chunk of its tile */
+    bool fresh; /* no tile yet, nothing set up */
     const char *block; /* block's element at the tile's first row and column 0 of the domain, or NULL */
     int64_t block_ld;
 } samba_frame;
