@@ -11,10 +11,13 @@ import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow import errors
 from sambaflow.samba.graph import FwdGraph, SambaGraph
+from sambaflow.samba.sambaloader import SambaLoader
+from sambaflow.samba.utils.argparser import parse_app_args
+from sambaflow.samba.utils.common import common_app_driver
 
 NORMS = {
     "1d": lambda: nn.BatchNorm1d(4), "2d": lambda: nn.BatchNorm2d(4), "3d": lambda: nn.BatchNorm3d(4),
-    "cumulative": lambda: nn.BatchNorm2d(4, momentum=None), "without statistics": lambda: nn.BatchNorm2d(4, track_running_stats=False),
+    "synchronized": lambda: nn.SyncBatchNorm(4), "cumulative": lambda: nn.BatchNorm2d(4, momentum=None), "without statistics": lambda: nn.BatchNorm2d(4, track_running_stats=False),
     "plain": lambda: nn.BatchNorm2d(4, affine=False, momentum=0.3, eps=1e-3), "instance 1d": lambda: nn.InstanceNorm1d(4, affine=True, track_running_stats=True),
     "instance 2d": lambda: nn.InstanceNorm2d(4, track_running_stats=True), "instance without": lambda: nn.InstanceNorm2d(4),
     "instance cumulative": lambda: nn.InstanceNorm2d(4, momentum=0.4, track_running_stats=True),
@@ -157,6 +160,35 @@ def test_compiled_for_inference(tmp_path, name):
         x = both.batch()
         _close(samba.session.run(_input(x), outputs, train=train), both.evaluated(x), "inference")
         both.compare_state("inference")
+
+
+def test_epochs_of_a_loader(tmp_path):
+    """An epoch that trains, then one that validates, as the documents' programs have them."""
+    both = Beside("2d")
+    x = both.batch()
+    pef = samba.session.compile(both.ours, _input(x), both.optimizer, loss_indices=[0], output_folder=str(tmp_path))
+    outputs = utils.trace_graph(both.ours, _input(x), both.optimizer, pef=pef, loss_indices=[0])
+    train, validation = [[both.batch() for _ in range(3)] for _ in range(2)]
+    for epoch in range(3):
+        for given, x in zip(SambaLoader([(x,) for x in train], ["x"]), train):
+            _close(samba.session.run(given, outputs), both.step(x), f"epoch {epoch}")
+        for given, x in zip(SambaLoader([(x,) for x in validation], ["x"]), validation):
+            _close(samba.session.run(given, outputs, section_types=["FWD"], train=False), both.evaluated(x), f"validation {epoch}")
+        both.compare_state(f"epoch {epoch}")
+
+
+def test_driver(tmp_path):
+    """`test` and the measuring commands run the forward as the model's mode says and leave its statistics as they were."""
+    torch.manual_seed(3)
+    model = samba.from_torch_model(Normed(nn.BatchNorm2d(4), False)).eval()
+    inputs, path = (samba.randn(*_shape("2d"), name="x"),), str(tmp_path / "normed.pef")
+    before = {name: samba.to_torch(value).clone() for name, value in model.state_dict().items()}
+    common_app_driver(parse_app_args(["compile", "--inference", "-p", path]), model, inputs)
+    for argv in (["test", "--inference", "-p", path], ["measure-performance", "--inference", "-p", path, "--num-iterations", "3"]):
+        common_app_driver(parse_app_args(argv), model, inputs)
+    samba.session.to_cpu(model)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(samba.to_torch(value), before[name], rtol=0, atol=0)
 
 
 def test_one_sample(tmp_path):
