@@ -122,8 +122,8 @@ static void check_training(const samba_session_options *options, int64_t rows)
         must(&f, samba_run(f.session, &f.run));
         double sum = 0, gradient[6] = {0}, loss;
         for (int64_t i = 0; i < rows * 6; i++) {
-            float value = x[i] * w[i % 6] + b[i % 6];
-            assert_true(fabsf(y[i] - (value > 0 ? value : 0)) < 1e-5f);
+            double product = (double)x[i] * w[i % 6], value = product + b[i % 6]; /* rounded once or twice */
+            assert_true(fabs(y[i] - (value > 0 ? value : 0)) <= 0x1p-23 * (fabs(product) + fabs(value)));
             sum += y[i];
             gradient[i % 6] += y[i] > 0 ? (double)x[i] : 0;
         }
