@@ -154,8 +154,9 @@ samba_status samba_npy_parse(samba_bytes *bytes, const char *path, const char *n
         return samba_fail(context, SAMBA_ERROR_UNSUPPORTED, "%s: .npy version %d.%d; 1.0, 2.0 and 3.0 are supported", path, major,
                           minor);
     size_t begin = major == 1 ? 10 : 12;
-    size_t length = major == 1 ? samba_get16(data + 8) : bytes->size < begin ? SIZE_MAX : samba_get32(data + 8);
-    if (length > bytes->size - begin)
+    bool whole = bytes->size >= begin;
+    size_t length = !whole ? 0 : major == 1 ? samba_get16(data + 8) : samba_get32(data + 8);
+    if (!whole || length > bytes->size - begin)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: the .npy file is cut short inside its header", path);
 
     header h = {0};

@@ -383,6 +383,8 @@ static void test_npy_headers(void **state)
     }
     put_file("\x93NUMPY\x04\x00\x00\x00\x00\x00", 12);
     assert_message(read_npy(context, path), SAMBA_ERROR_UNSUPPORTED, "version 4.0");
+    put_file("\x93NUMPY\2\0\1\0\0", 11); /* half a length */
+    assert_message(read_npy(context, path), SAMBA_ERROR_FORMAT, "cut short inside its header");
 }
 
 /* ---- .npz ---- */
