@@ -8,12 +8,12 @@ complain() { echo "house: $*" >&2; bad=1; }
 
 # Who may include whom: a folder's own headers and those named here. docs/architecture.md draws it.
 declare -A allowed=(
-    [base]="" [tensor]="base" [kernels]="base tensor" [pef]="base tensor kernels" [data]="base tensor"
-    [runtime]="base tensor kernels pef data" [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
-    [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff kernels pef"
-    [function]="base tensor graph ops autodiff kernels pef runtime compiler"
-    [report]="base tensor kernels pef runtime" [app]="base tensor graph ops autodiff kernels pef data runtime compiler report"
-    [cli]="base tensor graph kernels pef data runtime app report"
+    [base]="" [tensor]="base" [plan]="base tensor" [pef]="base tensor plan" [device]="base tensor plan" [data]="base tensor"
+    [runtime]="base tensor plan device pef data" [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
+    [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff plan pef"
+    [function]="base tensor graph ops autodiff plan pef runtime compiler"
+    [report]="base tensor plan device runtime" [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
+    [cli]="base tensor graph plan device pef data runtime app report"
 )
 for folder in "${!allowed[@]}"; do
     while IFS=: read -r file included; do

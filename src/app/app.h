@@ -6,7 +6,7 @@
 #ifndef SAMBA_APP_INTERNAL_H
 #define SAMBA_APP_INTERNAL_H
 
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include <argp.h>
 #include <jansson.h>
 #include <sambaflow/app.h>

@@ -11,8 +11,7 @@
 #define SAMBA_COMPILER_H
 
 #include "autodiff/autodiff.h"
-#include "kernels/kernel.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include <sambaflow/compile.h>
 
 /* ---- views: a VIEW node as strides over the memory of the node that has memory ---- */

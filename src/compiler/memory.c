@@ -4,7 +4,7 @@
  * intermediates, which share memory where their lives (first to last stage that touches them) do not meet. Parameters, gradients and each kind of
  * optimizer state lie in the same order without gaps but alignment, so that an update of many tensors is one pass over memory.
  *
- * Values that are computed of constants alone (pef/constants.c) last as well: devices compute them once and not in every run.
+ * Values that are computed of constants alone (plan/constants.c) last as well: devices compute them once and not in every run.
  *
  * Values made in GRADNORM or later and read in another phase last too: a caller may run sections one by one, with others between.
  * Needs: stages. Gives: offsets, the memory figures. Breaks nothing. */

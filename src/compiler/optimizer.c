@@ -8,7 +8,7 @@
  *
  * Every number of a rule is a hyperparameter that a run may change, whatever it was when compiled, so the state that some value of it needs is always
  * there. SGD has momentum while that is not 0: the first such step copies the gradient, which `step` tells, and a step whose momentum is 0 leaves the
- * buffer alone, as in PyTorch; kernels then do not touch it (kernels/cpu/update.h).
+ * buffer alone, as in PyTorch; kernels then do not touch it (device/cpu/tile/update.h).
  *
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
 #include "compiler/compiler.h"

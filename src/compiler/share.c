@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What several graphs compute of constants alone, such as bfloat16 copies of the weights that they share, is computed and kept once: of two constant
- * stages (pef/constants.c; each alone writes its buffer) that are the same but for where their results go, the first one serves. A device makes constants of all graphs before
+ * stages (plan/constants.c; each alone writes its buffer) that are the same but for where their results go, the first one serves. A device makes constants of all graphs before
  * the first run, whichever graph that is of, so it does not matter whose section the stage is in.
  *
  * Needs: stages of all graphs. Gives: fewer stages, and buffers that nobody touches. Breaks nothing. */

@@ -11,7 +11,7 @@
 #ifndef SAMBA_PEF_FORMAT_H
 #define SAMBA_PEF_FORMAT_H
 
-#include "pef/plan.h"
+#include "plan/plan.h"
 
 #define SAMBA_PEF_MAGIC "SAMBAPEF"
 #define SAMBA_PEF_ENDIAN 0x01020304u

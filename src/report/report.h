@@ -6,7 +6,7 @@
 #ifndef SAMBA_REPORT_INTERNAL_H
 #define SAMBA_REPORT_INTERNAL_H
 
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include "runtime/runtime.h"
 #include <sambaflow/report.h>
 

@@ -12,9 +12,9 @@
 
 #include <stdatomic.h>
 
-#include "pef/names.h"
-#include "pef/plan.h"
-#include "runtime/device.h"
+#include "plan/names.h"
+#include "plan/plan.h"
+#include "device/device.h"
 
 typedef struct samba_argin_state {
     double value; /* in force; integers are exact up to 2^53 */

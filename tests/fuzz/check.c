@@ -3,7 +3,7 @@
  * One graph, fused by some instruction set and number of threads (drawn from its name), unfused, and by the reference. What results may differ by
  * is what noise of a few units moves them (unit/noise.h): nothing, where the reference itself rounds nowhere. */
 #include "fuzz.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 
 /* The best half of the time, else one that is asked for. */
 const char *fuzz_isa(uint64_t draw)

@@ -14,7 +14,7 @@ SIZES = [(2, 1, 3, 4, (7, 6, 5), (3, 2, 3)), (1, 2, 1, 2, (5, 9, 4), (1, 3, 2)),
          (2, 3, 1, 1, (6, 7, 3), (3, 3, 1)), (1, 1, 4, 17, (3, 3, 3), (1, 1, 1))]  # fmt: skip
 OPTIONS = [{}, {"stride": 2}, {"padding": 1}, {"dilation": 2, "padding": 2}, {"stride": (3, 1, 2), "padding": (1, 2, 0), "dilation": (1, 2, 1)}]
 
-# images, channels in and out, side, options: roads of many channels (src/kernels/cpu/columns.c, winograd.c, winograd_grad.c)
+# images, channels in and out, side, options: roads of many channels (src/device/cpu/product/columns.c, winograd.c, winograd_grad.c)
 MANY = [(2, 33, 34, 9, {"padding": 1}), (1, 32, 65, 8, {}), (3, 17, 48, 7, {"padding": (1, 0, 1)}), (2, 32, 32, 7, {"stride": 2, "padding": 1}), (2, 33, 48, 23, {"padding": 1}),
         (2, 48, 65, 14, {"padding": 1})]  # fmt: skip
 

@@ -12,7 +12,7 @@
 #define SAMBA_TEST_PLANS_H
 
 #include "pef/format.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include <sambaflow/graph.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef SAMBA_TEST_NAIVE_TILES_H
 #define SAMBA_TEST_NAIVE_TILES_H
 
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "tensor/philox.h"
 #include <math.h>
 #include <stdlib.h>

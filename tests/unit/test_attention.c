@@ -5,9 +5,9 @@
 #include "../seed.h"
 #include "autodiff/autodiff.h"
 #include "gradient_check.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "noise.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include <sambaflow/compile.h>
 #include <sambaflow/data.h>
 #include <sambaflow/functional.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "runtime/runtime.h"
 #include "training.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "training.h"
 
 #include "reference.h"

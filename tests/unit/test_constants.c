@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "kernels/kernel.h"
-#include "pef/plan.h"
+#include "device/cpu/kernel.h"
+#include "plan/plan.h"
 #include "training.h"
 
 #include <sambaflow/functional.h>

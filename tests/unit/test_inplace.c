@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "autodiff/autodiff.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "ops/ops.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include "tensor/philox.h"
 #include "training.h"
 

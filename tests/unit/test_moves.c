@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that only move elements (kernels/cpu/move.h) against the naive interpreter: permuted, reversed, repeated, strided and
+ * Programs that only move elements (device/cpu/tile/move.h) against the naive interpreter: permuted, reversed, repeated, strided and
  * sliced views of all dtypes, several moves in one program, random ones whose seed is printed when they fail; and programs that
  * look like moves and are not. Every result must be equal to the bit. */
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "kernels/cpu/move.h"
+#include "device/cpu/tile/move.h"
 #include "naive_tiles.h"
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include "training.h"
 
 #include <sambaflow/function.h>

@@ -14,7 +14,7 @@
 #include "../pef/plans.h"
 #include "failing_allocator.h"
 #include "seeded.h"
-#include "pef/check.h"
+#include "plan/check.h"
 #include "runtime/runtime.h"
 
 typedef struct fixture {

@@ -13,7 +13,7 @@
 
 #include "written_pef.h"
 #include "seeded.h"
-#include "pef/names.h"
+#include "plan/names.h"
 
 static samba_status decode(fixture *f, const void *bytes, size_t size)
 {

@@ -10,7 +10,7 @@
 
 #include "autodiff/autodiff.h"
 #include "failing_allocator.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include "training.h"
 
 #include <sambaflow/functional.h>

@@ -20,9 +20,9 @@
 
 #include "../seed.h"
 #include "autodiff/autodiff.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "noise.h"
-#include "pef/plan.h"
+#include "plan/plan.h"
 #include "random_models.h"
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reuse distances (runtime/reuse.h) of small plans, by hand: what the step before left behind, buffers that share memory, sides of products,
+ * Reuse distances (device/cpu/reuse.h) of small plans, by hand: what the step before left behind, buffers that share memory, sides of products,
  * buffers given twice, a plan without stages, memory that does not suffice. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "runtime/reuse.h"
+#include "device/cpu/reuse.h"
 
 #define MIB (1 << 20)
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/rows.h"
+#include "device/cpu/product/rows.h"
 #include "training.h"
 #include "seeded.h"
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "../seed.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "noise.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "failing_allocator.h"
 #include "seeded.h"
 #include "zeros.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread on the processor of another of its team moves away (runtime/spread.h) and may run where it could before; one that is put back
+ * A thread on the processor of another of its team moves away (device/cpu/spread.h) and may run where it could before; one that is put back
  * every time waits longer from move to move; where there is one processor nothing happens. */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "runtime/spread.h"
+#include "device/cpu/spread.h"
 
 #ifdef __linux__
 static cpu_set_t allowed;

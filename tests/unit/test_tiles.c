@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/tile.h"
+#include "device/cpu/tile/tile.h"
 #include "tensor/philox.h"
 #include <math.h>
 #include <stdlib.h>

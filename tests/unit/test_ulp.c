@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "../seed.h"
-#include "kernels/kernel.h"
+#include "device/cpu/kernel.h"
 #include "ops/ops.h"
 #include "training.h"
 #include "ulp_functions.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer updates as one loop (kernels/cpu/update.h): recognised whatever the order of instructions and sources, equal to the
+ * Optimizer updates as one loop (device/cpu/tile/update.h): recognised whatever the order of instructions and sources, equal to the
  * naive interpreter of naive_tiles.h to the last bit, on every ISA and several teams, and not taken for what they are not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/update.h"
+#include "device/cpu/tile/update.h"
 #include "naive_tiles.h"
 
 typedef struct wanted {

@@ -12,7 +12,7 @@
 
 #include "../../pef/plans.h"
 #include "files.h"
-#include "pef/check.h"
+#include "plan/check.h"
 #include "pef/pef.pb-c.h"
 #include "runtime/runtime.h"
 

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU as a device: a team of OpenMP threads that walks through the stages of all sections of a run in one parallel region.
+ * Every thread takes its part of a shared stage; a stage too small to share is prepared for one thread and done by thread 0.
+ * Barriers stand only where one stage may need what another thread wrote: not between two stages of thread 0. A run without a
+ * shared stage enters no parallel region at all.
+ *
+ * Results do not depend on how many threads OpenMP really gives: a stage is always cut into `threads` parts, and a smaller team
+ * takes several each.
+ *
+ * What runs never change is computed and packed apart from them (plan/constants.c): stages that are constant, and the first phases of
+ * stages that keep packs, run before the first run and again before the run after the host has written constant memory.
+ *
+ * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
+#include "base/team.h"
+#include "device/cpu/product/pairs.h"
+#include "device/cpu/kernel.h"
+#include "device/cpu/barrier.h"
+#include "device/device.h"
+#include "device/cpu/reuse.h"
+#include "device/cpu/spread.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+/* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would
+ * need longer than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
+#define CONTRACT_FLOPS 40e9
+#define TILE_VALUES 12e9 /* results of instructions, registers in cache */
+#define SLOW_VALUES 1.5e9 /* of exponentials and their like */
+#define POOL_FLOPS 6e9
+#define LINE_FLOPS 1e9 /* steps of sorting and of running sums */
+#define BYTES 8e9        /* from memory */
+#define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
+#define CACHED_PLAN (1 << 20)
+#define CROSSING_BYTES 5e9 /* from one core's cache to the other's, for what one core held before */
+#ifndef SHARED_SECONDS /* tools/check-threads.sh shares all that can be shared */
+#define SHARED_SECONDS 16e-6
+#define SHARED_COPY 16384 /* bytes between host and device that are worth a barrier */
+#endif
+
+typedef struct cpu_device {
+    samba_device base;
+    samba_barrier barrier;
+    samba_context *context;
+    int threads;
+    samba_isa isa;
+    const samba_kernels *kernels;
+    samba_host_memory memory;
+    samba_arena arena, prepared; /* the latter: what stages were prepared to */
+    const samba_plan *plan;
+    samba_prepared *stages;
+    samba_spread *team; /* where the threads are */
+    uint8_t *shared, *far; /* per stage: run by all threads; touches what is in no cache */
+    samba_host_memory scratch, kept;
+    samba_constants constants;
+    bool any_shared; /* some stage is run by all threads */
+    bool may_fault;  /* some stage may meet bad data */
+    bool stale; /* constant memory has changed since it was packed */
+    volatile int32_t fault; /* stage + 1 */
+} cpu_device;
+
+/* ---- opening ---- */
+static samba_status choose_isa(const samba_device_options *options, samba_isa *isa)
+{
+    char available[128] = "";
+    int used = 0;
+    *isa = samba_isa_best();
+    if (!options->isa)
+        return SAMBA_OK;
+    for (int i = 0; i < SAMBA_ISA_COUNT; i++) {
+        if (!samba_kernels_for((samba_isa)i))
+            continue;
+        if (strcmp(samba_isa_names[i], options->isa) == 0) {
+            *isa = (samba_isa)i;
+            return SAMBA_OK;
+        }
+        used += snprintf(available + used, sizeof available - (size_t)used, "%s%s", used ? ", " : "", samba_isa_names[i]);
+    }
+    return samba_fail(options->context, SAMBA_ERROR_UNSUPPORTED,
+                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa, available);
+}
+
+static samba_status cpu_open(const samba_device_options *options, samba_device **device)
+{
+    samba_isa isa;
+    SAMBA_TRY(choose_isa(options, &isa));
+    cpu_device *cpu = samba_calloc(options->context, sizeof *cpu);
+    if (!cpu)
+        return SAMBA_ERROR_MEMORY;
+    cpu->base = (samba_device){.interface = &samba_device_cpu, .isa = samba_isa_names[isa]};
+    cpu->context = options->context;
+    cpu->threads = options->threads;
+    cpu->isa = isa;
+    cpu->kernels = samba_kernels_for(isa);
+    samba_arena_init(&cpu->arena, options->context);
+    samba_arena_init(&cpu->prepared, options->context);
+    *device = &cpu->base;
+    return SAMBA_OK;
+}
+
+static void cpu_close(samba_device *device)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    samba_host_memory_free(&cpu->scratch);
+    samba_host_memory_free(&cpu->kept);
+    samba_arena_free(&cpu->arena);
+    samba_arena_free(&cpu->prepared);
+    samba_host_memory_free(&cpu->memory);
+    samba_free(cpu->context, cpu, sizeof *cpu);
+}
+
+static samba_status cpu_allocate(samba_device *device, int64_t bytes)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    return samba_host_memory_new(cpu->context, bytes, cpu->threads, &cpu->memory);
+}
+
+static samba_status cpu_write(samba_device *device, int64_t offset, const void *host, size_t size)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    memcpy(cpu->memory.data + offset, host, size);
+    if (cpu->plan && !samba_constants_spared(&cpu->constants, offset, (int64_t)size))
+        __atomic_store_n(&cpu->stale, true, __ATOMIC_RELAXED); /* threads may write at once */
+    return SAMBA_OK;
+}
+
+static samba_status cpu_read(samba_device *device, int64_t offset, void *host, size_t size)
+{
+    memcpy(host, ((cpu_device *)device)->memory.data + offset, size);
+    return SAMBA_OK;
+}
+
+static char *cpu_map(samba_device *device, int64_t offset) { return ((cpu_device *)device)->memory.data + offset; }
+
+/* ---- building ---- */
+/* Seconds of a tile program on one element of its domain. */
+static double tile_seconds(const samba_program *program)
+{
+    double seconds = 0;
+    for (int32_t i = 0; i < program->instruction_count; i++)
+        switch (program->instructions[i].op) {
+        case SAMBA_TILE_exp: case SAMBA_TILE_log: case SAMBA_TILE_tanh: case SAMBA_TILE_sigmoid: case SAMBA_TILE_erf: case SAMBA_TILE_pow:
+        case SAMBA_TILE_gelu: case SAMBA_TILE_gelu_grad: case SAMBA_TILE_gelu_tanh: case SAMBA_TILE_gelu_tanh_grad: case SAMBA_TILE_random:
+        case SAMBA_TILE_silu: case SAMBA_TILE_silu_grad: case SAMBA_TILE_mish: case SAMBA_TILE_mish_grad: case SAMBA_TILE_exp2: case SAMBA_TILE_log2:
+        case SAMBA_TILE_log10: case SAMBA_TILE_log1p: case SAMBA_TILE_expm1: case SAMBA_TILE_sin: case SAMBA_TILE_cos: case SAMBA_TILE_tan:
+        case SAMBA_TILE_asin: case SAMBA_TILE_acos: case SAMBA_TILE_atan: case SAMBA_TILE_sinh: case SAMBA_TILE_cosh: case SAMBA_TILE_asinh:
+        case SAMBA_TILE_acosh: case SAMBA_TILE_atanh: case SAMBA_TILE_erfc: case SAMBA_TILE_atan2: case SAMBA_TILE_hypot: case SAMBA_TILE_fmod:
+        case SAMBA_TILE_remainder: case SAMBA_TILE_floor_divide: case SAMBA_TILE_trunc_divide:
+            seconds += 1 / SLOW_VALUES;
+            break;
+        default:
+            seconds += 1 / TILE_VALUES;
+        }
+    return seconds;
+}
+
+/* Bytes of a side of a product that it reads; windows read some of them more than once. */
+static double side_bytes(const samba_contract *c, const samba_factor *side, int own_rank, const int64_t *own)
+{
+    double bytes = (double)samba_dtype_size((samba_dtype)side->dtype);
+    for (int i = 0; i < c->batch_rank; i++)
+        bytes *= side->batch[i] ? (double)c->batch[i] : 1;
+    for (int i = 0; i < own_rank; i++)
+        bytes *= side->own[i] ? (double)own[i] : 1;
+    for (int i = 0; i < c->k_rank; i++)
+        bytes *= side->inner[i] ? (double)c->k[i] : 1;
+    return bytes;
+}
+
+/* Bytes of the stage that one core holds alone. What threads shared before, or what the host gave, lies with whoever takes it next, where elements
+ * are what is divided; products read rows that another thread made, but nobody makes constants. `alone`: of each buffer, whether one thread wrote it
+ * last. */
+static double held_bytes(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
+{
+    const samba_buffer *buffers = cpu->plan->buffers;
+    double bytes = 0;
+    if (stage->kind == SAMBA_STAGE_CONTRACT) {
+        bytes = (double)stage->bytes;
+        const samba_contract *c = &stage->contract;
+        bytes -= cpu->constants.buffer[c->a.buffer] ? side_bytes(c, &c->a, c->m_rank, c->m) : 0;
+        bytes -= cpu->constants.buffer[c->b.buffer] ? side_bytes(c, &c->b, c->n_rank, c->n) : 0;
+        return bytes > 0 ? bytes : 0;
+    }
+    if (stage->kind == SAMBA_STAGE_ATTENTION)
+        return (double)stage->bytes;
+    for (int32_t i = 0; i < stage->operand_count; i++)
+        if (stage->operands[i].buffer >= 0 && (samba_stage_access(stage, i) & SAMBA_READS) && alone[stage->operands[i].buffer])
+            bytes += (double)buffers[stage->operands[i].buffer].bytes;
+    return bytes < (double)stage->bytes ? bytes : (double)stage->bytes;
+}
+
+static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
+{
+    bool cached = cpu->plan->memory_bytes <= CACHED_PLAN;
+    double seconds = (double)stage->bytes / (cached ? CACHED_BYTES : BYTES), work = 0, values = 1;
+    switch ((samba_stage_kind)stage->kind) {
+    case SAMBA_STAGE_TILE:
+        for (int32_t i = 0; i < stage->rank; i++)
+            values *= (double)stage->domain[i];
+        work = values * tile_seconds(&stage->program);
+        break;
+    case SAMBA_STAGE_CONTRACT:
+    case SAMBA_STAGE_ATTENTION:
+        work = (double)stage->flops / CONTRACT_FLOPS;
+        break;
+    case SAMBA_STAGE_POOL:
+        work = (double)stage->flops / POOL_FLOPS;
+        break;
+    case SAMBA_STAGE_LINE:
+        work = (double)stage->flops / LINE_FLOPS;
+        break;
+    case SAMBA_STAGE_GATHER:
+    case SAMBA_STAGE_KIND_COUNT:
+        break;
+    }
+    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? held_bytes(cpu, stage, alone) / CROSSING_BYTES : 0);
+}
+
+/* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose numbers ask for more
+ * is refused before it gets it: a window of 3e8 columns over a plane of 16 would have a table of gigabytes. */
+#define TABLE_BYTES ((int64_t)64 << 20)  /* of all stages */
+#define TABLE_BYTES_A_STAGE (16 << 10)
+#define TABLE_BYTES_OF_MEMORY ((int64_t)1 << 30) /* at most, an eighth of the plan's memory */
+#define SCRATCH_BYTES ((int64_t)64 << 20)
+#define SCRATCH_OF_MEMORY 32 /* sorting bytes takes items of 16 bytes, twice */
+
+static int64_t most_table_bytes(const samba_plan *plan)
+{
+    int64_t of_memory = plan->memory_bytes / 8;
+    return TABLE_BYTES + (int64_t)plan->stage_count * TABLE_BYTES_A_STAGE + (of_memory < TABLE_BYTES_OF_MEMORY ? of_memory : TABLE_BYTES_OF_MEMORY);
+}
+
+static samba_status too_greedy(const cpu_device *cpu, int32_t stage, const char *what, int64_t most)
+{
+    return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\": with it, %s would take more than %lld MiB, which no plan of %lld KiB needs", stage,
+                      cpu->plan->stages[stage].name, what, (long long)(most >> 20), (long long)(cpu->plan->memory_bytes >> 10));
+}
+
+static samba_status prepare_one(const cpu_device *cpu, const samba_prepare *prepare, samba_prepared *stage)
+{
+    int32_t i = prepare->stage_index;
+    int64_t most = SCRATCH_BYTES + SCRATCH_OF_MEMORY * cpu->plan->memory_bytes;
+    samba_status status = samba_prepare_stage(prepare, &cpu->plan->stages[i], stage);
+    if (status == SAMBA_ERROR_MEMORY && prepare->arena->refused)
+        return too_greedy(cpu, i, "the tables of the stages", most_table_bytes(cpu->plan));
+    if (status == SAMBA_OK && (stage->thread_scratch > most || stage->shared_scratch > most))
+        return too_greedy(cpu, i, "a thread's scratch", most);
+    if (status == SAMBA_OK && stage->kept_bytes > most)
+        return too_greedy(cpu, i, "packed constants", most);
+    return status;
+}
+
+static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
+{
+    const samba_plan *plan = cpu->plan;
+    samba_prepare prepare = {.context = cpu->context,
+                             .kernels = cpu->kernels,
+                             .use_libxsmm = samba_isa_has_libxsmm(cpu->isa),
+                             .memory = cpu->memory.data,
+                             .buffers = plan->buffers,
+                             .arena = &cpu->prepared,
+                             .fault = &cpu->fault};
+    samba_arena_bound(&cpu->prepared, (size_t)most_table_bytes(plan));
+    bool *alone = samba_arena_alloc(&cpu->prepared, (size_t)plan->buffer_count);
+    if (!alone)
+        return SAMBA_ERROR_MEMORY;
+    memset(alone, 0, (size_t)plan->buffer_count);
+    *scratch = SAMBA_ALIGNMENT;
+    cpu->base.kept = 0;
+    cpu->any_shared = cpu->may_fault = false;
+    cpu->stale = true;
+    for (int32_t i = 0; i < plan->stage_count; i++) {
+        bool shared = cpu->threads > 1 && worth_sharing(cpu, &plan->stages[i], alone);
+        prepare.threads = shared ? cpu->threads : 1;
+        prepare.stage_index = i;
+        prepare.far = cpu->far[i];
+        prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */
+        SAMBA_TRY(prepare_one(cpu, &prepare, &cpu->stages[i]));
+        cpu->shared[i] = shared;
+        cpu->any_shared |= shared;
+        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER;
+        for (int32_t k = 0; k < plan->stages[i].operand_count; k++)
+            if (plan->stages[i].operands[k].buffer >= 0 && (samba_stage_access(&plan->stages[i], k) & SAMBA_WRITES))
+                alone[plan->stages[i].operands[k].buffer] = !shared;
+        int64_t needed;
+        if (!samba_mul_checked(cpu->stages[i].thread_scratch, prepare.threads, &needed) ||
+            !samba_add_checked(needed, cpu->stages[i].shared_scratch, &needed))
+            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY,
+                              "stage %d \"%.128s\" needs more scratch memory than a machine can have", i, plan->stages[i].name);
+        if (needed > *scratch)
+            *scratch = needed;
+        if (cpu->constants.stage[i])
+            cpu->stages[i].refresh_phases = cpu->stages[i].phases;
+        if (!samba_add_checked(cpu->base.kept, cpu->stages[i].kept_bytes, &cpu->base.kept))
+            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "packed constants need more memory than a machine can have");
+    }
+    return SAMBA_OK;
+}
+
+/* One block for all packs that stages keep. */
+static samba_status give_kept_memory(cpu_device *cpu)
+{
+    if (cpu->base.kept == 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_host_memory_new(cpu->context, cpu->base.kept, cpu->threads, &cpu->kept));
+    char *next = cpu->kept.data;
+    for (int32_t i = 0; i < cpu->plan->stage_count; i++)
+        if (cpu->stages[i].kept) {
+            *cpu->stages[i].kept = next;
+            next += cpu->stages[i].kept_bytes;
+        }
+    return SAMBA_OK;
+}
+
+static void touch_scratch(void *device, int thread, int team)
+{
+    const cpu_device *cpu = device;
+    const size_t part = cpu->scratch.size / (size_t)cpu->threads;
+    (void)team;
+    memset(cpu->scratch.data + (size_t)thread * part, 0, part);
+}
+
+/* The threads come to life here, so that the first run needs no memory for them; each touches its share of the scratch. */
+static void wake_team(const cpu_device *cpu)
+{
+    samba_team(cpu->threads, touch_scratch, (void *)cpu);
+}
+
+static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
+{
+    SAMBA_TRY(samba_constants_find(plan, &cpu->arena, &cpu->constants));
+    cpu->plan = plan;
+    bool pairs = false;
+    for (int32_t g = 0; g < plan->graph_count; g++)
+        pairs = pairs || plan->graphs[g].precision == 1;
+    if (pairs && !samba_pairs_are_fast(cpu->isa))
+        cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
+                            "unit: results are right, but no faster than in float32";
+    cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
+    cpu->team = samba_arena_alloc(&cpu->arena, (size_t)cpu->threads * sizeof *cpu->team);
+    cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
+    cpu->far = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
+    if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far)
+        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_reuse_find(cpu->context, plan, samba_reuse_near(), cpu->far));
+    return prepare_stages(cpu, &cpu->base.scratch);
+}
+
+static samba_status cpu_build(samba_device *device, const samba_plan *plan)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    SAMBA_TRY(prepare(cpu, plan));
+    SAMBA_TRY(give_kept_memory(cpu));
+    SAMBA_TRY(samba_host_memory_new(cpu->context, cpu->base.scratch, cpu->threads, &cpu->scratch)); /* large pages: panels of products stand in it */
+    if (cpu->any_shared)
+        wake_team(cpu);
+    return SAMBA_OK;
+}
+
+static samba_status cpu_rebuild(samba_device *device)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    int64_t scratch;
+    samba_host_memory_free(&cpu->kept);
+    samba_arena_free(&cpu->prepared);
+    SAMBA_TRY(prepare_stages(cpu, &scratch));
+    SAMBA_TRY(give_kept_memory(cpu));
+    if (scratch <= cpu->base.scratch)
+        return SAMBA_OK;
+    samba_host_memory_free(&cpu->scratch); /* other addresses, other kernels */
+    cpu->base.scratch = scratch;
+    return samba_host_memory_new(cpu->context, scratch, cpu->threads, &cpu->scratch);
+}
+
+/* Preparing stages computes addresses but touches no memory: addresses that nothing stands behind do. */
+static samba_status cpu_measure(samba_device *device, const samba_plan *plan)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    size_t size = plan->memory_bytes > 0 ? (size_t)plan->memory_bytes : 1;
+    void *addresses = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (addresses == MAP_FAILED)
+        return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "no room for %lld bytes of addresses", (long long)plan->memory_bytes);
+    cpu->memory.data = addresses;
+    samba_status status = prepare(cpu, plan);
+    cpu->memory.data = NULL;
+    munmap(addresses, size);
+    return status;
+}
+
+/* ---- running ---- */
+enum { OPT = 5 }; /* samba_phase's number */
+typedef enum stage_before { NOTHING, ALONE, TOGETHER } stage_before;
+
+static void stage_alone(const samba_prepared *stage, char *scratch, int begin, int end)
+{
+    for (int phase = begin; phase < end; phase++)
+        stage->run(stage->state, scratch, phase, 0, 1);
+}
+
+static void stage_together(cpu_device *cpu, const samba_prepared *stage, int begin, int end, int thread, int team)
+{
+    for (int phase = begin; phase < end; phase++) {
+        if (phase > begin)
+            samba_barrier_wait(&cpu->barrier, team);
+        for (int part = thread; part < cpu->threads; part += team)
+            stage->run(stage->state, cpu->scratch.data, phase, part, cpu->threads);
+    }
+}
+
+/* What a run does of stages, or with `refresh` what comes before it. All threads of the team take the same way through it. */
+static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bool refresh, stage_before before, int thread, int team)
+{
+    for (int32_t i = first; i < first + count; i++) {
+        const samba_prepared *stage = &cpu->stages[i];
+        int begin = refresh ? 0 : stage->refresh_phases, end = refresh ? stage->refresh_phases : stage->phases;
+        bool shared = cpu->shared[i];
+        if (begin == end)
+            continue;
+        if (before == TOGETHER || (before == ALONE && shared))
+            samba_barrier_wait(&cpu->barrier, team);
+        if (shared)
+            stage_together(cpu, stage, begin, end, thread, team);
+        else if (thread == 0)
+            stage_alone(stage, cpu->scratch.data, begin, end);
+        before = shared ? TOGETHER : ALONE;
+    }
+    return before;
+}
+
+/* A model is not updated with gradients of an index that was not there. All threads meet before they look, and before one may raise another fault. */
+static bool stops_before(cpu_device *cpu, const samba_plan_section *section, int team)
+{
+    if (section->phase != OPT || !cpu->may_fault)
+        return false;
+    samba_barrier_wait(&cpu->barrier, team);
+    bool stops = cpu->fault != 0;
+    samba_barrier_wait(&cpu->barrier, team);
+    return stops;
+}
+
+/* What each thread of the team does. */
+static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
+{
+    stage_before before = NOTHING;
+    for (int32_t s = 0; s < count; s++) {
+        const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        if (stops_before(cpu, section, team))
+            break;
+        before = run_stages(cpu, section->first_stage, section->stage_count, false, before, thread, team);
+    }
+}
+
+/* The same with a look at the clock at each border, where all threads meet first: what a stage takes ends when its last thread does. */
+static void run_sections_timed(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
+{
+    samba_profiler *profiler = cpu->base.profiler;
+    for (int32_t s = 0; s < count; s++) {
+        const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        if (stops_before(cpu, section, team))
+            break;
+        const double start = samba_seconds();
+        const int32_t step = profiler->with_stages ? 1 : section->stage_count;
+        for (int32_t i = 0; i < section->stage_count; i += step) {
+            const double begin = samba_seconds();
+            if (run_stages(cpu, section->first_stage + i, step, false, NOTHING, thread, team) != NOTHING)
+                samba_barrier_wait(&cpu->barrier, team);
+            if (thread == 0 && profiler->with_stages)
+                samba_profiler_note(profiler, section->id, section->first_stage + i, begin, samba_seconds());
+        }
+        if (thread == 0)
+            samba_profiler_note(profiler, section->id, -1, start, samba_seconds());
+    }
+}
+
+/* A part of a copy, cut between cache lines. */
+static void copy_part(char *to, const char *from, int64_t bytes, int part, int parts)
+{
+    int64_t lines = (bytes + 63) / 64, begin = lines * part / parts * 64, end = lines * (part + 1) / parts * 64;
+    if (begin < bytes)
+        memcpy(to + begin, from + begin, (size_t)((end < bytes ? end : bytes) - begin));
+}
+
+static void copy_in(const cpu_device *cpu, const samba_device_run *run, int part, int parts)
+{
+    for (int32_t i = 0; i < run->in_count; i++)
+        copy_part(cpu->memory.data + run->in[i].offset, run->in[i].host, run->in[i].bytes, part, parts);
+}
+
+static void copy_out(const cpu_device *cpu, const samba_device_run *run, int part, int parts)
+{
+    for (int32_t i = 0; i < run->out_count && cpu->fault == 0; i++)
+        copy_part(run->out[i].host, cpu->memory.data + run->out[i].offset, run->out[i].bytes, part, parts);
+}
+
+static bool any_shared(const cpu_device *cpu, const int32_t *sections, int32_t count)
+{
+    for (int32_t s = 0; s < count; s++) {
+        const samba_plan_section *section = &cpu->plan->sections[sections[s]];
+        if (section->stage_count > 0 && memchr(cpu->shared + section->first_stage, 1, (size_t)section->stage_count))
+            return true;
+    }
+    return false;
+}
+
+static void refresh_part(void *device, int thread, int team)
+{
+    cpu_device *cpu = device;
+    run_stages(cpu, 0, cpu->plan->stage_count, true, NOTHING, thread, team);
+}
+
+/* Constants computed and packed anew. */
+static void refresh(cpu_device *cpu)
+{
+    samba_team(cpu->any_shared ? cpu->threads : 1, refresh_part, cpu);
+    cpu->stale = cpu->fault != 0; /* a fault is to be reported by every run */
+}
+
+static int64_t bytes_of(const samba_device_copy *copies, int32_t count)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += copies[i].bytes;
+    return bytes;
+}
+
+static void run_all(cpu_device *cpu, const samba_device_run *run, int thread, int team)
+{
+    if (cpu->base.profiler)
+        run_sections_timed(cpu, run->sections, run->section_count, thread, team);
+    else
+        run_sections(cpu, run->sections, run->section_count, thread, team);
+}
+
+typedef struct common_run {
+    cpu_device *cpu;
+    const samba_device_run *run;
+    bool shared_in, shared_out;
+} common_run;
+
+static void run_part(void *argument, int thread, int team)
+{
+    const common_run *common = argument;
+    cpu_device *cpu = common->cpu;
+    if (thread > 0)
+        samba_spread_enter(cpu->team, thread);
+    if (common->shared_in) {
+        copy_in(cpu, common->run, thread, team);
+        samba_barrier_wait(&cpu->barrier, team);
+    }
+    run_all(cpu, common->run, thread, team);
+    if (common->shared_out) {
+        samba_barrier_wait(&cpu->barrier, team);
+        copy_out(cpu, common->run, thread, team);
+    }
+}
+
+static void run_together(cpu_device *cpu, const samba_device_run *run, bool shared_in, bool shared_out)
+{
+    common_run common = {cpu, run, shared_in, shared_out};
+    samba_spread_enter(cpu->team, 0);
+    samba_team(cpu->threads, run_part, &common);
+}
+
+static samba_status cpu_run(samba_device *device, const samba_device_run *run)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    bool together = any_shared(cpu, run->sections, run->section_count);
+    bool shared_in = together && bytes_of(run->in, run->in_count) >= SHARED_COPY;
+    bool shared_out = together && bytes_of(run->out, run->out_count) >= SHARED_COPY;
+    cpu->fault = 0;
+    if (!shared_in) /* copies in are of inputs, which are never constant */
+        copy_in(cpu, run, 0, 1);
+    if (cpu->stale)
+        refresh(cpu);
+    if (together)
+        run_together(cpu, run, shared_in, shared_out);
+    else
+        run_all(cpu, run, 0, 1);
+    if (!shared_out)
+        copy_out(cpu, run, 0, 1);
+    return SAMBA_OK;
+}
+
+static samba_status cpu_wait(samba_device *device)
+{
+    const cpu_device *cpu = (const cpu_device *)device;
+    if (cpu->fault == 0)
+        return SAMBA_OK;
+    int32_t stage = cpu->fault - 1;
+    return samba_fail(
+        cpu->context, SAMBA_ERROR_ARGUMENT,
+        "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place, up to OPT, which did not run: check the inputs "
+        "that the index is computed from, and begin the step anew",
+        stage, cpu->plan->stages[stage].name);
+}
+
+const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,
+                                                 cpu_read, cpu_map,   cpu_build, cpu_rebuild,  cpu_measure, cpu_run, cpu_wait};

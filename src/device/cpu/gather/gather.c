@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gather and scatter. The domain is walked line by line, a line being its last dim. Where a line has one index (a row of an embedding), it is
+ * a copy, or the arithmetic of a row; where each element has its own, indices become places in the table, a block at a time, and one loop moves
+ * or combines the elements there.
+ *
+ * Threads share the domain so that no two write one place of the table: they divide a dim that is not the axis, in whole cache lines where that
+ * is the last one. Where there is none worth dividing, each takes the indices of some of the table's places, and all read all indices. Either
+ * way what a place gets comes in one order, whatever the number of threads.
+ * What is added to bfloat16 and float16 is rounded each time, as the table is the only place that holds the sums. */
+#include "device/cpu/isa/vector_bits.h"
+#include "device/cpu/kernel.h"
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 256, LINE = 64 }; /* indices at a time; bytes that two threads had better not share */
+#define NO_PLACE INT64_MIN       /* of an index out of range, or that another thread takes */
+
+/* rows[k * stride] and table[at[k]], n of them, without those at NO_PLACE */
+typedef void element_fn(char *table, const int64_t *at, char *rows, int64_t stride, int64_t n);
+
+/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between. Indices were
+ * looked at before: should one have changed, it counts as `last`, the table's last place. */
+typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows, int64_t stride, int64_t n, uint64_t last);
+
+typedef struct gather_state {
+    samba_gather_stage gather;
+    const samba_kernels *kernels;
+    samba_dtype dtype, index_dtype;
+    int rank, axis, split; /* split: the dim that threads divide; -1: the table's places */
+    int64_t domain[SAMBA_MAX_RANK], table_strides[SAMBA_MAX_RANK], index_strides[SAMBA_MAX_RANK], row_strides[SAMBA_MAX_RANK];
+    const char *index;
+    char *table, *rows;
+    element_fn *elements;
+    direct_fn *direct;
+    volatile int32_t *fault;
+    int32_t fault_value;
+} gather_state;
+
+/* ---- elements ---- */
+#define LOOP(name, memory, statement)                                                                   \
+    static void name(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)           \
+    {                                                                                                   \
+        memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
+        for (int64_t k = 0; k < n; k++) {                                                               \
+            if (at[k] == NO_PLACE)                                                                      \
+                continue;                                                                               \
+            memory *t = &table[at[k]], *r = &rows[k * stride];                                          \
+            statement;                                                                                  \
+        }                                                                                               \
+    }                                                                                                   \
+    DIRECT(name, memory, memory *t = &table[place]; memory *r = &rows[k * stride]; statement)
+#define DIRECT(name, memory, statement)                                                                 \
+    static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width,  \
+                              int64_t step, char *rows_, int64_t stride, int64_t n, uint64_t last)      \
+    {                                                                                                   \
+        memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
+        for (int64_t k = 0; k < n; k++) {                                                               \
+            uint64_t at = (uint64_t)index[k * index_stride];                                            \
+            int64_t place = (int64_t)(at < last ? at : last) * width + k * step;                        \
+            statement;                                                                                  \
+        }                                                                                               \
+    }
+#define GET(size)                                                                                       \
+    static void get##size(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)      \
+    {                                                                                                   \
+        const uint##size##_t *table = (const uint##size##_t *)table_;                                   \
+        uint##size##_t *rows = (uint##size##_t *)rows_;                                                 \
+        for (int64_t k = 0; k < n; k++)                                                                 \
+            rows[k * stride] = at[k] == NO_PLACE ? 0 : table[at[k]];                                    \
+    }                                                                                                   \
+    DIRECT(get##size, uint##size##_t, rows[k * stride] = table[place])                                  \
+    LOOP(set##size, uint##size##_t, *t = *r)
+GET(8)
+GET(16)
+GET(32)
+GET(64)
+
+#define SAME(x) (x)
+/* ARITHMETIC(dtype, memory, number, read, write, sum, product, greatest, least) */
+#define ARITHMETIC(name, memory, number, read, write, sum, product, more, less)                                                 \
+    LOOP(add_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = (memory)write(sum))                 \
+    LOOP(mul_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = (memory)write(product))             \
+    LOOP(amax_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = more ? *t : *r)                    \
+    LOOP(amin_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = less ? *t : *r)
+#define FLOATING(name, memory, number, read, write) ARITHMETIC(name, memory, number, read, write, a + b, a *b, (a != a || a > b), (a != a || a < b))
+#define INTEGER(name, memory) ARITHMETIC(name, memory, uint64_t, SAME, SAME, a + b, a *b, ((int64_t)a > (int64_t)b), ((int64_t)a < (int64_t)b))
+FLOATING(float32, float, float, SAME, SAME)
+FLOATING(bfloat16, uint16_t, float, float_of_bfloat16, bfloat16_of_float)
+FLOATING(float16, uint16_t, float, float_of_float16, float16_of_float)
+FLOATING(float64, double, double, SAME, SAME)
+INTEGER(int64, int64_t)
+INTEGER(int32, int32_t)
+INTEGER(int16, int16_t)
+INTEGER(int8, int8_t)
+INTEGER(uint8, uint8_t)
+ARITHMETIC(bool, uint8_t, int, SAME, SAME, a | b, a &b, (a > b), (a < b))
+
+#define MODES(name, size)                                                                                                       \
+    {get##size, set##size, add_##name, mul_##name, amax_##name, amin_##name}
+static element_fn *const elements_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT] = {
+    [SAMBA_FLOAT32] = MODES(float32, 32), [SAMBA_BFLOAT16] = MODES(bfloat16, 16), [SAMBA_FLOAT16] = MODES(float16, 16),
+    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64), [SAMBA_INT32] = MODES(int32, 32), [SAMBA_INT16] = MODES(int16, 16),
+    [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
+#undef MODES
+#define MODES(name, size)                                                                                                       \
+    {get##size##_direct, set##size##_direct, add_##name##_direct, mul_##name##_direct, amax_##name##_direct, amin_##name##_direct}
+static direct_fn *const direct_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT] = {
+    [SAMBA_FLOAT32] = MODES(float32, 32), [SAMBA_BFLOAT16] = MODES(bfloat16, 16), [SAMBA_FLOAT16] = MODES(float16, 16),
+    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64), [SAMBA_INT32] = MODES(int32, 32), [SAMBA_INT16] = MODES(int16, 16),
+    [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
+
+/* ---- indices ---- */
+typedef struct owned { /* the table's places that a thread takes */
+    int64_t begin, end;
+} owned;
+
+/* The places of n indices, as elements of the table: place * table_stride + k * step. */
+#define PLACES(name, type)                                                                                                      \
+    static bool name(const gather_state *s, const char *index_, int64_t stride, int64_t n, int64_t *at)                         \
+    {                                                                                                                           \
+        const type *index = (const type *)index_;                                                                               \
+        uint64_t rows = (uint64_t)s->gather.table_rows, bad = 0;                                                                \
+        int64_t behind = s->gather.negative ? s->gather.table_rows : 0;                                                         \
+        for (int64_t k = 0; k < n; k++) {                                                                                       \
+            int64_t place = index[k * stride];                                                                                  \
+            place += place < 0 ? behind : 0;                                                                                    \
+            bad |= (uint64_t)((uint64_t)place >= rows);                                                                         \
+            at[k] = place;                                                                                                      \
+        }                                                                                                                       \
+        return bad == 0;                                                                                                        \
+    }
+PLACES(places64, int64_t)
+PLACES(places32, int32_t)
+
+/* Are n indices of int64 what they should be, none counted from the end? The sign of what is left to the last place says so. */
+static bool are_plain(const gather_state *s, const int64_t *index, int64_t stride, int64_t n)
+{
+    uint64_t last = (uint64_t)s->gather.table_rows - 1, bad = 0;
+    if (stride == 1) {
+        _Pragma("omp simd reduction(| : bad)")
+        for (int64_t k = 0; k < n; k++)
+            bad |= (uint64_t)index[k] | (last - (uint64_t)index[k]);
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            bad |= (uint64_t)index[k * stride] | (last - (uint64_t)index[k * stride]);
+    }
+    return (int64_t)bad >= 0;
+}
+
+static void find_places(const gather_state *s, int64_t index, int64_t stride, int64_t step, int64_t n, owned mine, int64_t *at)
+{
+    int64_t rows = s->gather.table_rows, width = s->gather.table_stride;
+    bool narrow = s->index_dtype == SAMBA_INT32, good = (narrow ? places32 : places64)(s, s->index + index * (narrow ? 4 : 8), stride, n, at);
+    if (!good)
+        __atomic_store_n(s->fault, s->fault_value, __ATOMIC_RELAXED);
+    if (good && mine.begin == 0 && mine.end == rows) {
+        for (int64_t k = 0; k < n; k++)
+            at[k] = at[k] * width + k * step;
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        at[k] = at[k] >= mine.begin && at[k] < mine.end ? at[k] * width + k * step : NO_PLACE;
+}
+
+/* ---- lines ---- */
+/* table += rows and its like, both contiguous, a tile at a time in the register class of the dtype */
+static void combine_row(const gather_state *s, char *table, const char *rows, int64_t n)
+{
+    static const samba_tile tiles[] = {[SAMBA_GATHER_ADD] = SAMBA_TILE_add, [SAMBA_GATHER_MUL] = SAMBA_TILE_mul,
+                                       [SAMBA_GATHER_AMAX] = SAMBA_TILE_maximum, [SAMBA_GATHER_AMIN] = SAMBA_TILE_minimum};
+    double x[SAMBA_TILE_CAPACITY], y[SAMBA_TILE_CAPACITY];
+    samba_map_fn *combine = s->kernels->map[tiles[s->gather.mode]][samba_class_of(s->dtype)];
+    int64_t size = (int64_t)samba_dtype_size(s->dtype);
+    if (s->dtype == SAMBA_FLOAT32 || s->dtype == SAMBA_FLOAT64 || s->dtype == SAMBA_INT64) {
+        combine(table, table, rows, NULL, n);
+        return;
+    }
+    for (int64_t c = 0; c < n; c += SAMBA_TILE_CAPACITY) {
+        int64_t part = n - c < SAMBA_TILE_CAPACITY ? n - c : SAMBA_TILE_CAPACITY;
+        s->kernels->load[s->dtype](x, table + c * size, part);
+        s->kernels->load[s->dtype](y, rows + c * size, part);
+        combine(x, x, y, NULL, part);
+        s->kernels->store[s->dtype](table + c * size, x, part);
+    }
+}
+
+/* n elements that have one index. */
+static void whole_row(const gather_state *s, int64_t place, int64_t table, int64_t rows, int64_t n)
+{
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->table_strides[s->rank - 1], stride = s->row_strides[s->rank - 1];
+    char *to = s->rows + rows * size;
+    if ((step == 1 && stride == 1) || n == 1) {
+        if (s->gather.mode == SAMBA_GATHER_READ && place == NO_PLACE)
+            memset(to, 0, (size_t)(n * size));
+        else if (place == NO_PLACE)
+            return;
+        else if (s->gather.mode == SAMBA_GATHER_READ)
+            memmove(to, s->table + (table + place) * size, (size_t)(n * size));
+        else if (s->gather.mode == SAMBA_GATHER_SET)
+            memmove(s->table + (table + place) * size, to, (size_t)(n * size));
+        else
+            combine_row(s, s->table + (table + place) * size, to, n);
+        return;
+    }
+    int64_t at[BLOCK];
+    for (int64_t c = 0; c < n; c += BLOCK) {
+        int64_t part = n - c < BLOCK ? n - c : BLOCK;
+        for (int64_t k = 0; k < part; k++)
+            at[k] = place == NO_PLACE ? NO_PLACE : place + (c + k) * step;
+        s->elements(s->table + table * size, at, to + c * stride * size, stride, part);
+    }
+}
+
+/* All of the domain but [begin, stop) along the dim `split`, if there is one, of the places that are `mine`. */
+static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned mine)
+{
+    int last = s->rank - 1;
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), low[SAMBA_MAX_RANK] = {0}, high[SAMBA_MAX_RANK], c[SAMBA_MAX_RANK];
+    int64_t table = 0, index = 0, rows = 0, at[BLOCK];
+    memcpy(high, s->domain, sizeof high);
+    if (s->split >= 0) {
+        low[s->split] = begin;
+        high[s->split] = stop;
+    }
+    for (int d = 0; d <= last; d++) {
+        if (low[d] >= high[d])
+            return;
+        c[d] = low[d];
+        table += low[d] * s->table_strides[d];
+        index += low[d] * s->index_strides[d];
+        rows += low[d] * s->row_strides[d];
+    }
+    int64_t n = high[last] - low[last], step = s->table_strides[last], stride = s->row_strides[last];
+    bool one = s->axis != last && s->index_strides[last] == 0;
+    bool direct = s->index_dtype == SAMBA_INT64 && mine.begin == 0 && mine.end == s->gather.table_rows;
+    for (int d = 0; d >= 0;) {
+        if (one) {
+            find_places(s, index, 0, 0, 1, mine, at);
+            whole_row(s, at[0], table, rows, n);
+        }
+        for (int64_t k = 0; k < n && !one; k += BLOCK) {
+            int64_t part = n - k < BLOCK ? n - k : BLOCK, first = index + k * s->index_strides[last];
+            char *to = s->table + (table + k * step) * size, *from = s->rows + (rows + k * stride) * size;
+            if (direct && are_plain(s, (const int64_t *)s->index + first, s->index_strides[last], part)) {
+                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from, stride, part,
+                          (uint64_t)s->gather.table_rows - 1);
+                continue;
+            }
+            find_places(s, first, s->index_strides[last], step, part, mine, at);
+            s->elements(to, at, from, stride, part);
+        }
+        for (d = last - 1; d >= 0; d--) { /* the next line */
+            table += s->table_strides[d];
+            index += s->index_strides[d];
+            rows += s->row_strides[d];
+            if (++c[d] < high[d])
+                break;
+            int64_t back = high[d] - low[d];
+            table -= back * s->table_strides[d];
+            index -= back * s->index_strides[d];
+            rows -= back * s->row_strides[d];
+            c[d] = low[d];
+        }
+    }
+}
+
+static void run_gather(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const gather_state *s = state;
+    owned all = {0, s->gather.table_rows};
+    (void)scratch, (void)phase;
+    if (s->split < 0) {
+        int64_t places = s->gather.table_rows;
+        /* a thread without places still finds indices out of range */
+        run_part(s, 0, 0, (owned){places * thread / threads, places * (thread + 1) / threads});
+        return;
+    }
+    int64_t size = s->domain[s->split], unit = 1;
+    if (s->split == s->rank - 1 && s->rank > 1) /* columns: whole lines of the cache */
+        unit = LINE / (int64_t)samba_dtype_size(s->dtype);
+    int64_t units = (size + unit - 1) / unit, begin = units * thread / threads * unit, end = units * (thread + 1) / threads * unit;
+    run_part(s, begin, end < size ? end : size, all);
+}
+
+/* ---- preparing ---- */
+static void drop_dim(gather_state *s, int d)
+{
+    size_t rest = sizeof(int64_t) * (size_t)(s->rank - d - 1);
+    memmove(&s->domain[d], &s->domain[d + 1], rest);
+    memmove(&s->table_strides[d], &s->table_strides[d + 1], rest);
+    memmove(&s->index_strides[d], &s->index_strides[d + 1], rest);
+    memmove(&s->row_strides[d], &s->row_strides[d + 1], rest);
+    s->axis -= s->axis > d;
+    s->rank--;
+}
+
+/* Fewer dims: those of size 1 go, neighbours that all operands see as one become one. */
+static void collapse(gather_state *s)
+{
+    for (int d = s->rank - 1; d >= 0; d--)
+        if (s->domain[d] == 1 && d != s->axis)
+            drop_dim(s, d);
+    for (int d = s->rank - 2; d >= 0; d--) {
+        int64_t n = s->domain[d + 1];
+        if (d == s->axis || d + 1 == s->axis || s->table_strides[d] != n * s->table_strides[d + 1] || s->index_strides[d] != n * s->index_strides[d + 1] ||
+            s->row_strides[d] != n * s->row_strides[d + 1])
+            continue;
+        s->domain[d + 1] *= s->domain[d];
+        drop_dim(s, d);
+    }
+}
+
+/* The first dim with a few pieces for each thread, else the longest of the others; a gather may divide its axis too. */
+static int choose_split(const gather_state *s, int threads)
+{
+    int best = -1;
+    for (int d = 0; d < s->rank; d++) {
+        if (d == s->axis && s->gather.mode != SAMBA_GATHER_READ)
+            continue;
+        int64_t pieces = s->domain[d];
+        if (d == s->rank - 1 && s->rank > 1)
+            pieces = pieces * (int64_t)samba_dtype_size(s->dtype) / LINE;
+        if (pieces >= 4 * threads)
+            return d;
+        if (pieces >= threads && (best < 0 || s->domain[d] > s->domain[best]))
+            best = d;
+    }
+    if (best < 0 && s->gather.mode == SAMBA_GATHER_READ)
+        return 0; /* places would be left unwritten otherwise */
+    return best;
+}
+
+samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    gather_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
+    if (!s)
+        return SAMBA_ERROR_MEMORY;
+    bool scatter = stage->gather.mode != SAMBA_GATHER_READ;
+    const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1], *rows = &stage->operands[scatter ? 1 : 2];
+    *s = (gather_state){.gather = stage->gather, .kernels = prepare->kernels, .dtype = (samba_dtype)rows->dtype, .index_dtype = (samba_dtype)index->dtype,
+                        .rank = stage->rank, .axis = stage->gather.axis, .fault = prepare->fault, .fault_value = prepare->stage_index + 1};
+    if (s->index_dtype != SAMBA_INT64 && s->index_dtype != SAMBA_INT32)
+        return samba_fail(prepare->context, SAMBA_ERROR_DTYPE, "stage %s has indices of %s; they are int64 or int32", stage->name,
+                          samba_dtype_name(s->index_dtype));
+    const samba_operand *operands[3] = {table, index, rows};
+    char *memory[3];
+    for (int i = 0; i < 3; i++)
+        memory[i] = prepare->memory + prepare->buffers[operands[i]->buffer].offset +
+                    operands[i]->offset * (int64_t)samba_dtype_size((samba_dtype)operands[i]->dtype);
+    s->table = memory[0];
+    s->index = memory[1];
+    s->rows = memory[2];
+    memcpy(s->domain, stage->domain, sizeof s->domain);
+    memcpy(s->table_strides, table->strides, sizeof s->table_strides);
+    memcpy(s->index_strides, index->strides, sizeof s->index_strides);
+    memcpy(s->row_strides, rows->strides, sizeof s->row_strides);
+    collapse(s);
+    s->split = choose_split(s, prepare->threads);
+    s->elements = elements_of[s->dtype][s->gather.mode];
+    s->direct = direct_of[s->dtype][s->gather.mode];
+    *prepared = (samba_prepared){.run = run_gather, .state = s, .phases = 1};
+    return SAMBA_OK;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the processor at hand can do. */
+#ifndef SAMBA_CPU_PROCESSOR_H
+#define SAMBA_CPU_PROCESSOR_H
+
+#include "device/cpu/kernel.h"
+
+samba_isa samba_processor_isa(void);  /* the best of ours that it runs; it runs those before it too */
+bool samba_processor_has_pairs(void); /* it multiplies pairs of bfloat16 (AVX512_BF16) */
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exp, log, expm1, tanh and the sigmoid of float32 without branches or calls, so that a loop over them becomes vector code on every ISA.
+ * docs/accuracy.md shows their errors over all floats (at most 4 units in the last place, test_ulp.c); they never fall where the
+ * function rises; NaN, infinities, signed zeros and subnormal numbers come out as in C. The polynomials are minimax fits.
+ *
+ * Products that are to be contracted say so (fused), and the compiler contracts no others: a function gives the same bits wherever
+ * it stands.
+ *
+ * double, and pow, sin and cos: on x86-64 glibc's libmvec (up to 4 units) through the SIMD prototypes below, elsewhere libm. */
+#ifndef SAMBA_CPU_VECTOR_MATH_H
+#define SAMBA_CPU_VECTOR_MATH_H
+
+#include "device/cpu/isa/vector_bits.h"
+#include <math.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 35)
+#pragma omp declare simd notinbranch
+extern double exp(double);
+#pragma omp declare simd notinbranch
+extern double log(double);
+#pragma omp declare simd notinbranch
+extern double tanh(double);
+#pragma omp declare simd notinbranch
+extern double erf(double);
+#pragma omp declare simd notinbranch
+extern double log1p(double);
+#pragma omp declare simd notinbranch
+extern double expm1(double);
+#pragma omp declare simd notinbranch
+extern double sin(double);
+#pragma omp declare simd notinbranch
+extern double cos(double);
+#pragma omp declare simd notinbranch
+extern double exp2(double);
+#pragma omp declare simd notinbranch
+extern double log2(double);
+#pragma omp declare simd notinbranch
+extern double log10(double);
+#pragma omp declare simd notinbranch
+extern double tan(double);
+#pragma omp declare simd notinbranch
+extern double asin(double);
+#pragma omp declare simd notinbranch
+extern double acos(double);
+#pragma omp declare simd notinbranch
+extern double atan(double);
+#pragma omp declare simd notinbranch
+extern double sinh(double);
+#pragma omp declare simd notinbranch
+extern double cosh(double);
+#pragma omp declare simd notinbranch
+extern double asinh(double);
+#pragma omp declare simd notinbranch
+extern double acosh(double);
+#pragma omp declare simd notinbranch
+extern double atanh(double);
+#pragma omp declare simd notinbranch
+extern double erfc(double);
+#pragma omp declare simd notinbranch
+extern double atan2(double, double);
+#pragma omp declare simd notinbranch
+extern double hypot(double, double);
+#pragma omp declare simd notinbranch
+extern float sinf(float);
+#pragma omp declare simd notinbranch
+extern float cosf(float);
+#pragma omp declare simd notinbranch
+extern double pow(double, double);
+#pragma omp declare simd notinbranch
+extern float powf(float, float);
+#endif
+#endif
+
+/* a b + c: rounded once where the CPU does that as fast as a product, else twice */
+static inline float fused(float a, float b, float c)
+{
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+    return fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* a b + c where c takes most of the product away: what is left has all its digits */
+static inline float fused_rest(float a, float b, float c)
+{
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+    return fmaf(a, b, c);
+#else
+    return (float)((double)a * b + c);
+#endif
+}
+
+/* exp(r) - 1, |r| <= ln2 / 2 */
+static inline float exp_rise(float rest)
+{
+    float q = 1.38706563e-3f;
+    q = fused(q, rest, 8.36626161e-3f);
+    q = fused(q, rest, 4.16674353e-2f);
+    q = fused(q, rest, 1.66665465e-1f);
+    q = fused(q, rest, 4.9999997e-1f);
+    return fused(q * rest, rest, rest);
+}
+
+/* x = k ln2 + r, |r| <= ln2 / 2; returns exp(r) - 1. k is exact in float as long as |x| < 2^21. The first part of ln2 has 10 bits, so its
+ * product with k is exact. Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits: shifted left by 23 k + bias is an
+ * exponent. */
+static inline float exp_reduced(float x, float bias, uint32_t *exponent)
+{
+    float magic = 12582912.0f + bias, shifted = fused(x, 1.44269502f, magic), whole = shifted - magic;
+    *exponent = bits_of(shifted) << 23;
+    return exp_rise(fused(whole, 2.12194442e-4f, fused(whole, -0.693359375f, x)));
+}
+
+/* 2^k is applied in two steps, as its exponent leaves float's range before the result does. */
+static inline float vector_exp(float x)
+{
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    uint32_t both; /* of two exponents */
+    float p = exp_reduced(x, 254.0f, &both) + 1.0f;
+    uint32_t half = both >> 1 & 0xff800000u;
+    return p * float_of(half) * float_of(both - half);
+}
+
+/* 2^64 exp(x), -112 <= x <= 43: results that are subnormal keep their digits until the last step. */
+#define NARROW 0x1p-64f
+static inline float wide_exp(float x)
+{
+    uint32_t exponent;
+    float p = exp_reduced(x, 127.0f + 64.0f, &exponent) + 1.0f;
+    return p * float_of(exponent);
+}
+
+/* exp(x) - 1: below -80 it is -1; above 80 the 1 counts for nothing */
+static inline float vector_expm1(float x)
+{
+    float near = x < -80.0f ? -80.0f : x > 80.0f ? 0.0f : x;
+    uint32_t exponent;
+    float p = exp_reduced(near, 127.0f, &exponent), scale = float_of(exponent);
+    float result = copysignf(fused(scale, p, scale - 1.0f), x);
+    return x > 80.0f ? vector_exp(x) : result;
+}
+
+/* 1 / (1 + exp(-x)), a chain of steps that never fall, all by 2^-64 or 2^64 */
+static inline float vector_sigmoid(float x)
+{
+    float t = -x;
+    t = t > 105.0f ? 105.0f : t;
+    t = t < -40.0f ? -40.0f : t;
+    uint32_t exponent;
+    float p = exp_reduced(t, 127.0f - 64.0f, &exponent) + 1.0f;
+    return NARROW / (p * float_of(exponent) + NARROW);
+}
+
+/* 1 - 2 / (exp(2t) + 1), t = |x|, a chain of steps too; below 0.6 a polynomial keeps what this would lose. */
+static inline float vector_tanh(float x)
+{
+    float t = fabsf(x), z = t * t, q = -0.00595366023f;
+    t = t > 10.0f ? 10.0f : t;
+    q = fused(q, z, 0.0208495725f);
+    q = fused(q, z, -0.0538010262f);
+    q = fused(q, z, 0.133321479f);
+    q = fused(q, z, -0.333333075f);
+    uint32_t exponent;
+    float p = exp_reduced(2.0f * t, 127.0f, &exponent) + 1.0f, e = p * float_of(exponent);
+    float low = fused(q * z, t, t), high = 1.0f - 2.0f / (e + 1.0f);
+    return copysignf(t < 0.6f ? low : high, x);
+}
+
+/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln2 + log(1 + f). Subnormal numbers are scaled up first. */
+static inline float vector_log(float x)
+{
+    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
+    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
+    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
+    float e = (float)((int32_t)offset >> 23) + shift;
+    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
+    float q = -7.63442963e-2f;
+    q = fused(q, f, 1.27615497e-1f);
+    q = fused(q, f, -1.31601945e-1f);
+    q = fused(q, f, 1.42017618e-1f);
+    q = fused(q, f, -1.66233569e-1f);
+    q = fused(q, f, 2.00012267e-1f);
+    q = fused(q, f, -2.50008225e-1f);
+    q = fused(q, f, 3.33333313e-1f);
+    float square = f * f, tail = fused(fused(q, f, -0.5f), square, e * -2.12194442e-4f);
+    float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
+    return x > 0.0f && x < INFINITY ? fused(e, 0.693359375f, f + tail) : special;
+}
+
+/* In double no square of a float leaves the range. An infinity wins over a NaN. */
+static inline float vector_hypot(float x, float y)
+{
+    double a = x, b = y;
+    float root = (float)sqrt(a * a + b * b);
+    return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : root;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A line stage: sorting, or running sums and their like, along one dim of contiguous operands. */
+#include "device/cpu/line/line.h"
+
+static char *operand_memory(const samba_prepare *prepare, const samba_operand *operand)
+{
+    return prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+}
+
+samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    samba_line_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
+    if (!s)
+        return SAMBA_ERROR_MEMORY;
+    const samba_operand *operand = stage->operands;
+    bool sorts = stage->line.function == SAMBA_LINE_SORT;
+    *s = (samba_line_state){.line = stage->line, .kernels = prepare->kernels, .dtype = (samba_dtype)operand->dtype};
+    s->x = operand_memory(prepare, operand++);
+    if (s->line.function == SAMBA_LINE_CUMPROD_GRAD)
+        s->dy = operand_memory(prepare, operand++);
+    if (s->line.has_values)
+        s->values = operand_memory(prepare, operand++);
+    if (s->line.has_indices)
+        s->indices = (int64_t *)(void *)operand_memory(prepare, operand++);
+    (sorts ? samba_line_prepare_sort : samba_line_prepare_scan)(s);
+    *prepared = (samba_prepared){.run = sorts ? samba_run_sort : samba_run_scan,
+                                 .state = s,
+                                 .phases = s->shared_scratch > 0 ? 2 : 1,
+                                 .shared_scratch = s->shared_scratch,
+                                 .thread_scratch = s->thread_scratch};
+    return SAMBA_OK;
+}

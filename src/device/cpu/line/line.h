@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of a line stage share: sorting (sort.c) and scans (scan.c). */
+#ifndef SAMBA_CPU_LINE_H
+#define SAMBA_CPU_LINE_H
+
+#include "device/cpu/kernel.h"
+
+typedef struct samba_line_state {
+    samba_line line;
+    const samba_kernels *kernels;
+    samba_dtype dtype;
+    const char *x, *dy; /* dy: cumprod_grad alone */
+    char *values;       /* NULL: not wanted */
+    int64_t *indices;   /* NULL: not wanted */
+    int64_t lanes;         /* sort: lines side by side that are read at once */
+    int64_t shared_scratch, thread_scratch;
+} samba_line_state;
+
+void samba_line_prepare_sort(samba_line_state *state);
+void samba_line_prepare_scan(samba_line_state *state);
+void samba_run_sort(const void *state, char *scratch, int phase, int thread, int threads);
+void samba_run_scan(const void *state, char *scratch, int phase, int thread, int threads);
+
+#endif

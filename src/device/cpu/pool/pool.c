@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pooling: threads share the planes. float32, float64 and int64 are worked on where they are; narrower dtypes pass through planes of
+ * float or int64_t in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
+#include "device/cpu/pool/pool.h"
+#include "device/cpu/kernel.h"
+#include "tensor/resample.h"
+
+enum { LANES = 16 }; /* of the longest vectors */
+
+static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+
+/* k of 0 .. count-1 with 0 <= start + k*step < limit */
+static samba_pool_range inside(int64_t start, int64_t step, int64_t limit, int64_t count)
+{
+    samba_pool_range r = {divide_up(-start, step), divide_up(limit - start, step)};
+    r.begin = r.begin < 0 ? 0 : r.begin;
+    r.end = r.end > count ? count : r.end;
+    r.end = r.end < r.begin ? r.begin : r.end;
+    return r;
+}
+
+/* What an average divides by along one dim: places of the window inside the plane or, with padding counted, inside the padded plane
+ * (a window that ceil_mode lets reach beyond even that is cut there, as torch.nn.functional.avg_pool2d does). */
+static double counted(const samba_pool *p, int dim, int64_t o, int64_t size)
+{
+    int64_t start = o * p->stride[dim] - p->padding[dim];
+    samba_pool_range k = p->count_include_pad ? inside(start + p->padding[dim], 1, size + 2 * p->padding[dim], p->kernel[dim])
+                                              : inside(start, p->dilation[dim], size, p->kernel[dim]);
+    return (double)(k.end - k.begin);
+}
+
+/* Window `o` of `count` that share `size` elements: adaptive pooling. */
+static samba_pool_range share(int64_t o, int64_t size, int64_t count)
+{
+    return (samba_pool_range){o * size / count, ((o + 1) * size + count - 1) / count};
+}
+
+/* Parts of windows inside the plane, counted once. */
+static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p, bool floating, samba_pool_plan *plan)
+{
+    samba_pool_range *rows = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *rows);
+    samba_pool_range *columns = samba_arena_alloc(prepare->arena, (size_t)(p->adaptive ? p->ow : p->kernel[1]) * sizeof *columns);
+    double *widths = samba_arena_alloc(prepare->arena, (size_t)p->ow * sizeof *widths);
+    double *heights = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *heights);
+    if (!rows || !columns || !widths || !heights)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t oi = 0; oi < p->oh; oi++) {
+        rows[oi] = p->adaptive ? share(oi, p->h, p->oh) : inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
+        heights[oi] = p->divisor ? (double)p->divisor : p->adaptive ? (double)(rows[oi].end - rows[oi].begin) : counted(p, 0, oi, p->h);
+    }
+    for (int64_t kx = 0; kx < p->kernel[1] && !p->adaptive; kx++)
+        columns[kx] = inside(kx * p->dilation[1] - p->padding[1], p->stride[1], p->w, p->ow);
+    for (int64_t oj = 0; oj < p->ow; oj++) {
+        if (p->adaptive)
+            columns[oj] = share(oj, p->w, p->ow);
+        widths[oj] = p->divisor ? 1 : p->adaptive ? (double)(columns[oj].end - columns[oj].begin) : counted(p, 1, oj, p->w);
+    }
+    if (!floating) /* integers cannot be divided by nothing */
+        for (int64_t i = 0; i < p->oh || i < p->ow; i++) {
+            if (i < p->oh && heights[i] < 1)
+                heights[i] = 1;
+            if (i < p->ow && widths[i] < 1)
+                widths[i] = 1;
+        }
+    *plan = (samba_pool_plan){.pool = *p, .rows = rows, .columns = columns, .widths = widths, .heights = heights};
+    return SAMBA_OK;
+}
+
+/* Lines of greatest elements (pool_max.h). */
+static samba_status make_lines(const samba_prepare *prepare, const samba_stage *stage, samba_register_class class_, samba_pool_plan *plan)
+{
+    const samba_pool *p = &stage->pool;
+    int64_t kw = p->kernel[1], step = p->stride[1], across, down, kept = 1, size;
+    bool shared = step <= kw, places = p->gradient || p->indices; /* shared: a line has all columns of one remainder, else those of one place */
+    int64_t shift = shared ? (kw - 1) * p->dilation[1] / step : 0, whole = (p->ow + LANES - 1) / LANES * LANES;
+    plan->line_count = shared ? step : kw;
+    if (places) {
+        kept = (p->kernel[0] - 1) * p->dilation[0] + 1;
+        kept = kept < p->h ? kept : p->h > 1 ? p->h : 1;
+    }
+    if (!samba_mul_checked((p->kernel[0] - 1) * p->dilation[0], p->w, &down) || !samba_add_checked(down, (kw - 1) * p->dilation[1], &across) ||
+        (places && across > (class_ == SAMBA_F32 ? INT32_MAX : INT64_MAX / 2)) ||
+        !samba_mul_checked(plan->line_count, whole + (shift + LANES - 1) / LANES * LANES, &size) || !samba_mul_checked(size, kept, &down))
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a window of %lld by %lld elements, %lld by %lld apart, is too large to be searched",
+                          stage->name, (long long)p->kernel[0], (long long)kw, (long long)p->dilation[0], (long long)p->dilation[1]);
+    plan->kept = kept;
+    plan->kept_size = size;
+    samba_pool_line *lines = samba_arena_alloc(prepare->arena, (size_t)plan->line_count * sizeof *lines);
+    int64_t *starts = samba_arena_alloc(prepare->arena, (size_t)kw * sizeof *starts);
+    char *first = samba_arena_alloc(prepare->arena, (size_t)(places ? whole : 0) * 8);
+    if (!lines || !starts || !first)
+        return SAMBA_ERROR_MEMORY;
+    size /= plan->line_count;
+    for (int64_t l = 0; l < plan->line_count; l++) {
+        int64_t column = (shared ? l : l * p->dilation[1]) - p->padding[1]; /* of the line's first element */
+        samba_pool_range within = inside(column, step, p->w, p->ow + shift);
+        lines[l] = (samba_pool_line){.at = l * size + within.begin, .from = column + within.begin * step, .count = within.end - within.begin};
+    }
+    for (int64_t kx = 0; kx < kw; kx++)
+        starts[kx] = shared ? kx * p->dilation[1] % step * size + kx * p->dilation[1] / step : kx * size;
+    for (int64_t oj = 0; places && oj < whole; oj++) {
+        samba_pool_range within = inside(oj * step - p->padding[1], p->dilation[1], p->w, kw);
+        bool any = oj < p->ow && within.begin < within.end;
+        if (class_ == SAMBA_F32)
+            ((int32_t *)first)[oj] = any ? (int32_t)(within.begin * p->dilation[1]) : INT32_MIN;
+        else
+            ((int64_t *)first)[oj] = any ? within.begin * p->dilation[1] : INT64_MIN;
+    }
+    plan->lines = lines;
+    plan->starts = starts;
+    plan->first_inside = first;
+    return SAMBA_OK;
+}
+
+/* Tables of what each row or column of a resampled plane is made of. */
+static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p, samba_dtype dtype, samba_pool_plan *plan)
+{
+    samba_register_class class_ = samba_class_of(dtype);
+    *plan = (samba_pool_plan){.pool = *p};
+    for (int d = 0; d < 2; d++) {
+        samba_resample_axis axis = {d ? p->w : p->h, d ? p->ow : p->oh, p->resample - 1, p->align_corners, p->antialias, dtype == SAMBA_FLOAT64, p->scale[d]};
+        int64_t taps = samba_resample_taps(&axis);
+        size_t count = (size_t)(taps * axis.out);
+        int32_t *places = samba_arena_alloc(prepare->arena, count * sizeof *places);
+        char *weights = samba_arena_alloc(prepare->arena, count * 8);
+        int64_t *index = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *index);
+        double *weight = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *weight);
+        if (!places || !weights || !index || !weight)
+            return SAMBA_ERROR_MEMORY;
+        plan->same[d] = axis.in == axis.out;
+        for (int64_t o = 0; o < axis.out; o++) {
+            double own = 0;
+            samba_resample_place(&axis, o, index, weight);
+            for (int64_t k = 0; k < taps; k++) {
+                int64_t at = k * axis.out + o;
+                places[at] = (int32_t)index[k];
+                own += index[k] == o ? weight[k] : 0;
+                plan->same[d] = plan->same[d] && (index[k] == o || weight[k] == 0);
+                if (class_ == SAMBA_F32)
+                    ((float *)weights)[at] = (float)weight[k];
+                else if (class_ == SAMBA_F64)
+                    ((double *)weights)[at] = weight[k];
+                else
+                    ((int64_t *)weights)[at] = 1;
+            }
+            plan->same[d] = plan->same[d] && own == 1;
+        }
+        plan->taps[d] = plan->same[d] ? 1 : taps;
+        plan->places[d] = places;
+        plan->weights[d] = weights;
+        for (int64_t o = 0; o < axis.out && plan->same[d]; o++) { /* one tap, the element itself */
+            places[o] = (int32_t)o;
+            if (class_ == SAMBA_F32)
+                ((float *)weights)[o] = 1;
+            else if (class_ == SAMBA_F64)
+                ((double *)weights)[o] = 1;
+        }
+    }
+    return SAMBA_OK;
+}
+
+typedef struct pool_state {
+    samba_pool_plan plan;
+    const samba_kernels *kernels;
+    void (*run)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
+    samba_dtype dtype;
+    bool widened; /* elements are narrower than what is computed with */
+    int operand_count;
+    char *memory[3];      /* operands; the last is the result */
+    int64_t elements[3];  /* of a plane */
+    int64_t planes[3];    /* in thread scratch: widened planes */
+    int64_t value, place, lines; /* in thread scratch, as samba_pool_scratch */
+    int64_t thread_scratch;
+} pool_state;
+
+static void run_pool(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const pool_state *s = state;
+    (void)phase;
+    scratch += thread * s->thread_scratch;
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), planes = s->plan.pool.planes;
+    int result = s->operand_count - 1;
+    const samba_pool_scratch own = {scratch + s->value, scratch + s->place, scratch + s->lines};
+    int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = s->widened ? 1 : end - begin;
+    for (int64_t plane = begin; plane < end; plane += at_once) {
+        char *memory[3] = {NULL, NULL, NULL}, *data[3] = {NULL, NULL, NULL};
+        for (int i = 0; i < s->operand_count; i++) {
+            bool places = i == result && s->plan.pool.indices;
+            memory[i] = data[i] = s->memory[i] + plane * s->elements[i] * (places ? 8 : size);
+            if (s->widened && !places)
+                data[i] = scratch + s->planes[i];
+            if (s->widened && i < result)
+                s->kernels->load[s->dtype](data[i], memory[i], s->elements[i]);
+        }
+        s->run(&s->plan, at_once, data[0], data[1], data[result], &own);
+        if (data[result] != memory[result])
+            s->kernels->store[s->dtype](memory[result], data[result], s->elements[result]);
+    }
+}
+
+/* Room for n elements of 8 bytes in the thread's scratch; false on overflow. */
+static bool reserve(pool_state *s, int64_t n, int64_t *place)
+{
+    int64_t bytes;
+    *place = s->thread_scratch;
+    if (!samba_mul_checked(n, 8, &bytes) || !samba_add_checked(bytes, SAMBA_ALIGNMENT, &bytes) ||
+        !samba_add_checked(s->thread_scratch, bytes, &s->thread_scratch))
+        return false;
+    s->thread_scratch -= s->thread_scratch % SAMBA_ALIGNMENT;
+    return true;
+}
+
+samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+{
+    pool_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
+    if (!s)
+        return SAMBA_ERROR_MEMORY;
+    s->kernels = prepare->kernels;
+    s->operand_count = stage->operand_count;
+    s->dtype = (samba_dtype)stage->operands[0].dtype;
+    samba_register_class class_ = samba_class_of(s->dtype);
+    s->run = class_ == SAMBA_F32 ? s->kernels->pool_f32 : class_ == SAMBA_F64 ? s->kernels->pool_f64 : s->kernels->pool_i64;
+    s->widened = s->dtype != SAMBA_FLOAT32 && s->dtype != SAMBA_FLOAT64 && s->dtype != SAMBA_INT64;
+    if (stage->pool.resample)
+        SAMBA_TRY(make_taps(prepare, &stage->pool, s->dtype, &s->plan));
+    else
+        SAMBA_TRY(make_plan(prepare, &stage->pool, class_ != SAMBA_I64, &s->plan));
+    int64_t outside = stage->pool.h * stage->pool.w, result = stage->pool.oh * stage->pool.ow;
+    int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
+    if (!stage->pool.average && !stage->pool.adaptive)
+        SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
+    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->place) && reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
+    for (int i = 0; i < s->operand_count; i++) {
+        const samba_operand *operand = &stage->operands[i];
+        bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */
+        s->memory[i] = prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+        s->elements[i] = pooled ? result : outside;
+        if (s->widened)
+            fits = fits && reserve(s, s->elements[i], &s->planes[i]);
+    }
+    if (!fits)
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                          "stage %s: a plane needs more scratch than this machine can address",
+                          stage->name);
+    *prepared = (samba_prepared){.run = run_pool, .state = s, .phases = 1, .thread_scratch = s->thread_scratch};
+    return SAMBA_OK;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The instruction set's side of the plain blocks: how many sums fit the registers. block_body.h is the code, once for float and
+ * once for double. */
+#include "device/cpu/product/blocks.h"
+#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/shuffle.h"
+
+#if defined(__clang__) /* its checks of undefined behaviour take it minutes and gigabytes on loops that are unrolled this far */
+#pragma clang attribute push(__attribute__((no_sanitize("undefined"))), apply_to = function)
+#endif
+
+#if defined(__AVX512F__)
+#define MAX_VECTORS 4
+#define MAX_ROWS 12
+/* rows of sums by vectors a row: sums, a row of b and one of a fit 32; where each row's address serves one multiply-add, the
+ * addresses fit the general registers (14 of them, half of which then lie in memory, took a quarter longer) */
+static const int rows_of[MAX_VECTORS + 1] = {0, 9, 12, 8, 6};
+#define DOT_ROWS 6
+#define DOT_COLS 10
+#define DOT_SUMS 25
+static const int dot_shapes[][2] = {{6, 4}, {5, 5}, {2, 10}}; /* most rows and columns of sums that fit the registers with a row of b */
+#elif defined(__AVX2__)
+#define MAX_VECTORS 2
+#define MAX_ROWS 8
+static const int rows_of[MAX_VECTORS + 1] = {0, 8, 6};
+#define DOT_ROWS 4
+#define DOT_COLS 2
+#define DOT_SUMS 8
+static const int dot_shapes[][2] = {{4, 2}};
+#else
+#define MAX_VECTORS 2
+#define MAX_ROWS 8
+static const int rows_of[MAX_VECTORS + 1] = {0, 8, 5};
+#define DOT_ROWS 4
+#define DOT_COLS 2
+#define DOT_SUMS 8
+static const int dot_shapes[][2] = {{4, 2}};
+#endif
+#define FOLD_CHANNELS 4
+
+#if defined(__AVX512F__)
+/* 16 x 16 by shuffles within 128 bits, then of 128 bits: each takes one instruction, where choosing from two vectors takes two. */
+INLINE void square_of_floats(floats *v)
+{
+    __m512 *r = (__m512 *)v, t[16];
+    UNROLL for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 16; i += 4) { /* r[i + c]: columns c, c + 4, c + 8, c + 12 of rows i to i + 3 */
+        r[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        r[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        r[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+        r[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+    }
+    UNROLL for (int c = 0; c < 4; c++) {
+        t[c] = _mm512_shuffle_f32x4(r[c], r[c + 4], 0x88); /* columns c and c + 8 of rows 0 to 7 */
+        t[c + 4] = _mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd);
+        t[c + 8] = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88);
+        t[c + 12] = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd);
+    }
+    UNROLL for (int c = 0; c < 4; c++) {
+        r[c] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
+        r[c + 8] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xdd);
+        r[c + 4] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0x88);
+        r[c + 12] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0xdd);
+    }
+}
+#define SQUARE square_of_floats
+
+/* Within 128 bits first: one instruction a shuffle. */
+INLINE floats totals_of_floats(floats *v)
+{
+    __m512 *r = (__m512 *)v, t[8];
+    UNROLL for (int i = 0; i < 8; i++)
+        t[i] = _mm512_add_ps(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]), _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+    UNROLL for (int i = 0; i < 4; i++)
+        t[i] = _mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]),
+                             (__m512)_mm512_unpackhi_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]));
+    for (int count = 2; count > 0; count--)
+        UNROLL for (int i = 0; i < count; i++)
+            t[i] = _mm512_add_ps(_mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0x88),
+                                 _mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0xdd));
+    return (floats)t[0];
+}
+#define TOTALS totals_of_floats
+#else
+#define SQUARE transpose_square_f32
+#define TOTALS totals_f32
+#endif
+
+#define REAL float
+#define VECTOR floats
+#define INDICES ints
+#define NAME(name) name##_f32
+#define BLOCK SAMBA_ISA_NAME(samba_block_f32)
+#define TRANSPOSE SAMBA_ISA_NAME(samba_transpose4)
+#include "device/cpu/product/block_body.h"
+#undef REAL
+#undef VECTOR
+#undef INDICES
+#undef NAME
+#undef BLOCK
+#undef TRANSPOSE
+#undef SQUARE
+#undef TOTALS
+
+#define REAL double
+#define VECTOR doubles
+#define INDICES longs
+#define NAME(name) name##_f64
+#define BLOCK SAMBA_ISA_NAME(samba_block_f64)
+#define TRANSPOSE SAMBA_ISA_NAME(samba_transpose8)
+#define SQUARE transpose_square_f64
+#define TOTALS totals_f64
+#include "device/cpu/product/block_body.h"
+
+INLINE floats finished(floats sum, floats bias, bool biased, bool relu)
+{
+    floats v = biased ? sum + bias : sum;
+    return relu ? (floats)((ints)v & ~(v <= (floats){0})) : v;
+}
+
+INLINE void finish_rows(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, const bool biased,
+                        const bool relu, float *result, int64_t pitch, int64_t rows, int64_t cols)
+{
+    enum { LANES = VECTOR_BYTES / 4 };
+    for (int64_t i = 0; i < rows; i++) {
+        const float *a = sums + i * ld, *b = bias + (biased ? i * bias_row : 0);
+        float *d = result + i * pitch;
+        floats all = biased ? *b - (floats){0} : (floats){0};
+        int64_t j = 0;
+        for (; j + LANES <= cols; j += LANES)
+            store_f32(d + j, finished(load_f32(a + j), biased && bias_col ? load_f32(b + j) : all, biased, relu));
+        int rest = (int)(cols - j);
+        if (rest)
+            store_part_f32(d + j, rest,
+                           finished(load_part_f32(a + j, rest), biased && bias_col ? load_part_f32(b + j, rest) : all, biased, relu));
+    }
+}
+
+static void finish(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
+                   int64_t pitch, int64_t rows, int64_t cols)
+{
+    if (bias && relu)
+        finish_rows(sums, ld, bias, bias_row, bias_col, true, true, result, pitch, rows, cols);
+    else if (bias)
+        finish_rows(sums, ld, bias, bias_row, bias_col, true, false, result, pitch, rows, cols);
+    else
+        finish_rows(sums, ld, sums, 0, 0, false, relu, result, pitch, rows, cols);
+}
+
+/* p's elements in the lanes named, 0 in the others, whose memory is not touched */
+INLINE floats load_lanes(const float *p, uint32_t lanes)
+{
+#if defined(__AVX512F__)
+    return (floats)_mm512_maskz_loadu_ps((__mmask16)lanes, p);
+#elif defined(__AVX2__)
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return (floats)_mm256_maskload_ps(p, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit));
+#else
+    floats v = {0};
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        if (lanes >> i & 1)
+            v[i] = p[i];
+    return v;
+#endif
+}
+
+/* sum, and w * v added in the lanes named */
+INLINE floats add_product(floats sum, float w, floats v, uint32_t lanes)
+{
+#if defined(__AVX512F__)
+    return (floats)_mm512_mask3_fmadd_ps(_mm512_set1_ps(w), (__m512)v, (__m512)sum, (__mmask16)lanes);
+#else
+    floats more = sum + (w - (floats){0}) * v;
+    if (lanes == (1ull << VECTOR_BYTES / 4) - 1)
+        return more;
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        sum[i] = lanes >> i & 1 ? more[i] : sum[i];
+    return sum;
+#endif
+}
+
+INLINE void add_apart(float *d, int64_t step, int lanes, floats v)
+{
+    float part[VECTOR_BYTES / 4];
+    store_f32(part, v);
+    for (int i = 0; i < lanes; i++)
+        d[i * step] += part[i];
+}
+
+INLINE void store_apart(float *d, int64_t step, int lanes, floats v)
+{
+    float part[VECTOR_BYTES / 4];
+    store_f32(part, v);
+    for (int i = 0; i < lanes; i++)
+        d[i * step] = part[i];
+}
+
+/* Some channels at once: they share the places. */
+INLINE void fold_channels(const int channels, const samba_fold_block *block, const float *products, int64_t pitch, float *image,
+                          int64_t image_pitch)
+{
+    int64_t step = block->step;
+    for (int64_t y = block->row_begin; y < block->row_end; y++) {
+        const int64_t *place = block->places + block->first[y - block->row_begin];
+        const int64_t *end = block->places + block->first[y - block->row_begin + 1];
+        for (int64_t i = 0; i < block->piece_count && place < end; i++) {
+            const samba_fold_piece *piece = &block->pieces[i];
+            const samba_fold_addend *last = block->addends + piece->end;
+            float *d = image + y * block->width + piece->at;
+            floats sums[FOLD_CHANNELS];
+            UNROLL for (int c = 0; c < channels; c++)
+                sums[c] = (floats){0};
+            for (const int64_t *from = place; from < end; from++)
+                for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
+                    UNROLL for (int c = 0; c < channels; c++)
+                        sums[c] += load_lanes(products + *from + a->place + c * pitch, a->lanes);
+            UNROLL for (int c = 0; c < channels; c++, d += image_pitch)
+                if (step == 1)
+                    store_part_f32(d, piece->lanes, load_part_f32(d, piece->lanes) + sums[c]);
+                else
+                    add_apart(d, step, piece->lanes, sums[c]);
+        }
+    }
+}
+
+static void fold(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
+                 int64_t channels)
+{
+    int64_t parts = (channels + FOLD_CHANNELS - 1) / FOLD_CHANNELS, c = 0;
+    for (int64_t part = 1; part <= parts; part++) {
+        int64_t end = part * channels / parts;
+        const float *from = products + c * pitch;
+        float *to = image + c * image_pitch;
+        switch (end - c) {
+        case 1: fold_channels(1, block, from, pitch, to, image_pitch); break;
+        case 2: fold_channels(2, block, from, pitch, to, image_pitch); break;
+        case 3: fold_channels(3, block, from, pitch, to, image_pitch); break;
+        case 4: fold_channels(4, block, from, pitch, to, image_pitch); break;
+        }
+        c = end;
+    }
+}
+
+/* Some rows at once: they share the weights. */
+INLINE void filter_rows(const int rows, const samba_fold_block *block, int64_t y, const float *image, const float *weights,
+                        float *result)
+{
+    const int64_t *places = block->places + block->first[y], *row_weights = block->weights + block->first[y];
+    int64_t count = block->first[y + 1] - block->first[y], step = block->step;
+    for (int64_t i = 0; i < block->piece_count; i++) {
+        const samba_fold_piece *piece = &block->pieces[i];
+        const samba_fold_addend *last = block->addends + piece->end;
+        float *d = result + piece->at;
+        floats sums[SAMBA_ALIKE];
+        UNROLL for (int r = 0; r < rows; r++)
+            sums[r] = (floats){0};
+        for (int64_t j = 0; j < count; j++) {
+            const float *from[SAMBA_ALIKE], *w = weights + row_weights[j];
+            UNROLL for (int r = 0; r < rows; r++)
+                from[r] = image + places[j + r * count];
+            for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
+                UNROLL for (int r = 0; r < rows; r++)
+                    sums[r] = add_product(sums[r], w[a->weight], load_lanes(from[r] + a->place, a->lanes), a->lanes);
+        }
+        UNROLL for (int r = 0; r < rows; r++, d += block->width)
+            if (step == 1)
+                store_part_f32(d, piece->lanes, sums[r]);
+            else
+                store_apart(d, step, piece->lanes, sums[r]);
+    }
+}
+
+static void filter(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
+                   float *result)
+{
+    for (int64_t y = begin, rows; y < end; y += rows, result += rows * block->width) {
+        rows = block->alike[y] < end - y ? block->alike[y] : end - y;
+        switch (rows) {
+        case 1: filter_rows(1, block, y, image, weights, result); break;
+        case 2: filter_rows(2, block, y, image, weights, result); break;
+        case 3: filter_rows(3, block, y, image, weights, result); break;
+        case 4: filter_rows(4, block, y, image, weights, result); break;
+        }
+    }
+}
+
+/* Every second element: lane i at p + 2i. */
+INLINE floats load_second_lanes(const float *p, uint32_t lanes)
+{
+#if defined(__AVX512F__)
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    uint32_t apart = lanes; /* a bit for each element that lies between the first and the last */
+    apart = (apart | apart << 8) & 0x00ff00ff;
+    apart = (apart | apart << 4) & 0x0f0f0f0f;
+    apart = (apart | apart << 2) & 0x33333333;
+    apart = (apart | apart << 1) & 0x55555555;
+    __m512 low = _mm512_maskz_loadu_ps((__mmask16)apart, p), high = _mm512_maskz_loadu_ps((__mmask16)(apart >> 16), p + 16);
+    return (floats)_mm512_permutex2var_ps(low, even, high);
+#else
+    floats v = {0};
+    for (int i = 0; i < VECTOR_BYTES / 4; i++)
+        if (lanes >> i & 1)
+            v[i] = p[2 * i];
+    return v;
+#endif
+}
+
+INLINE void columns_of(const bool second, const samba_column_piece *piece, const float *image, float *panels, int64_t pitch, int64_t vectors)
+{
+    enum { LANES = VECTOR_BYTES / 4, IN_PANEL = 64 / LANES };
+    for (int64_t v = 0; v < vectors; v++, piece++) {
+        floats x = second ? load_second_lanes(image + piece->from, piece->lanes) : load_lanes(image + piece->from, piece->lanes);
+        for (; piece->more; piece++) {
+            const float *from = image + piece[1].from;
+            x = (floats)((ints)x | (ints)(second ? load_second_lanes(from, piece[1].lanes) : load_lanes(from, piece[1].lanes)));
+        }
+        store_f32(panels + v / IN_PANEL * pitch + v % IN_PANEL * LANES, x);
+    }
+}
+
+static void columns(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors)
+{
+    if (step == 1)
+        columns_of(false, pieces, image, panels, pitch, vectors);
+    else
+        columns_of(true, pieces, image, panels, pitch, vectors);
+}
+
+const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold, filter,
+                                                    SAMBA_ISA_NAME(samba_dense_block), columns,
+                                                    &SAMBA_ISA_NAME(samba_winograd_kernels)};
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif

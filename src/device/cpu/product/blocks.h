@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; contract.c takes the table that goes with the
+ * kernels it was given. No function allocates; sums are kept in registers and written once.
+ *
+ * offsets: rows lie anywhere, columns contiguous by runs, at any place for each k, so a convolution reads its image without a
+ * copy of its windows.
+ * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in).
+ * finish: the commonest end of a product, finish.h.
+ * fold: rows of products, one for each place of a window, added up where the window put them (fold.c).
+ * columns: a row of a convolution's columns, gathered from its image (columns.c).
+ * dense: large products by panels, dense.h.
+ * winograd: transforms around such products, winograd_tile.h. */
+#ifndef SAMBA_CPU_BLOCKS_H
+#define SAMBA_CPU_BLOCKS_H
+
+#include "device/cpu/product/dense.h"
+#include "device/cpu/product/winograd_tile.h"
+#include "device/cpu/kernel.h"
+
+typedef struct samba_range {
+    int64_t begin, end;
+} samba_range;
+
+/* What is added to each row of a result: places[first[y]] .. places[first[y + 1]] are where the rows begin that reach row y, one for
+ * each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's columns
+ * that reach them. */
+typedef struct samba_fold_addend {
+    int64_t place;   /* from a place of the row; what the first lane adds */
+    uint32_t lanes;  /* bit i: lane i adds */
+    int32_t weight;  /* filter: its place, from that of the row */
+} samba_fold_addend;
+typedef struct samba_fold_piece {
+    int64_t at;
+    int32_t lanes, begin, end; /* addends */
+} samba_fold_piece;
+typedef struct samba_fold_block {
+    int64_t row_begin, row_end, width, step; /* rows of the result that are reached; elements of one */
+    const int64_t *first, *places;           /* first: from row_begin on */
+    const int64_t *weights;                  /* filter: where those of a place's row begin */
+    const int8_t *alike;                     /* filter: how many rows from this one on have as many places and the same weights */
+    const samba_fold_piece *pieces;
+    const samba_fold_addend *addends;
+    int64_t piece_count;
+} samba_fold_block;
+
+/* Lanes of a vector that lie evenly in memory: lane i at from + i * step. A vector is its pieces up to the last; lanes of none are 0. */
+typedef struct samba_column_piece {
+    int32_t from;
+    uint16_t lanes; /* bit i: lane i */
+    bool more;      /* the next piece belongs to this vector, too */
+} samba_column_piece;
+
+#define SAMBA_ALIKE 4 /* most rows that are filtered together */
+
+typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
+    /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run`;
+     * needed[r], where given: outside this range of l run r of b is 0 */
+    void (*offsets[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
+                       void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t run, int64_t k, const samba_range *needed,
+                       bool first);
+    /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; ak and bk rise by 1 within runs of `run` */
+    void (*dot[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
+                   void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first);
+    /* result[i*pitch + j] = sums[i*ld + j] + bias[i*bias_row + j*bias_col], where there is a bias; bias_col is 0 or 1; then relu,
+     * where wanted, keeping NaN */
+    void (*finish)(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
+                   int64_t pitch, int64_t rows, int64_t cols);
+    /* image[c*image_pitch + ...] += products[c*pitch + ...] */
+    void (*fold)(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
+                 int64_t channels);
+    /* rows begin .. end of the result = sums of weighted rows, all elements of them */
+    void (*filter)(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
+                   float *result);
+    void (*dense)(const samba_dense *block, samba_fetch *fetch);
+    /* Vectors side by side, 64 elements of which lie in each of the panels, which are `pitch` elements apart. All lanes of each are stored.
+     * step: of the pieces, 1 or 2 */
+    void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors);
+    const samba_winograd *winograd;
+} samba_blocks;
+extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;
+const samba_blocks *samba_blocks_for(samba_isa isa); /* isa.c */
+
+#ifdef SAMBA_ISA
+#include "device/cpu/isa/isa.h"
+void SAMBA_ISA_NAME(samba_block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc,
+                                     int64_t mr, int64_t nr, int64_t k, bool first);
+void SAMBA_ISA_NAME(samba_block_f64)(const double *a, int64_t lda, int64_t ska, const double *b, int64_t ldb, double *c,
+                                     int64_t ldc, int64_t mr, int64_t nr, int64_t k, bool first);
+extern const samba_winograd SAMBA_ISA_NAME(samba_winograd_kernels);
+void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch);
+void SAMBA_ISA_NAME(samba_transpose4)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
+void SAMBA_ISA_NAME(samba_transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
+#endif
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A convolution as a large product. The columns are pixels of the result; for each k, a channel and a place of the window, their
+ * elements of the image are gathered into panels that the block kernel of large products reads:
+ *
+ *   gathered     [panel][k of the step][64 columns]    a thread's own, in its second cache
+ *   A            [step of k][block of rows][rows][k]   packed by all threads, kept where it is constant, or read in place
+ *   sums         [rows of the unit][its columns]       a thread's own
+ *
+ * A unit is a box of rows of one image, or several small images side by side, by a range of A's rows. No im2col is stored but for one
+ * step of k of one unit. Which lanes of a gathered vector lie where in the image is the same for all channels: tables of pieces, one
+ * for each place of the window, worked out at load, with nothing where the window meets padding. Boxes that meet none share them.
+ *
+ * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all places of the
+ * window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
+#include "device/cpu/product/columns.h"
+#include "device/cpu/product/finish.h"
+#include "device/cpu/product/image.h"
+#include <limits.h>
+#include <string.h>
+
+enum {
+    WIDTH = 64,                /* columns of a panel */
+    ROWS = 96,                 /* most rows of a block of A */
+    GATHERED_BYTES = 480 << 10, /* of a step */
+    STEP = 768,                /* most k of it */
+    SUMS_BYTES = 512 << 10,    /* that stay in the second cache beside it */
+    COLUMNS = 512,             /* of a unit, about */
+    LEAST_PIXELS = 32,         /* of an image that stands beside others */
+    MOST_WIDTH = 2048,         /* of an image */
+    PAGE = 4096,
+    COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */
+};
+
+typedef struct columns {
+    const samba_tile_program *program;
+    samba_finish finish;
+    const samba_blocks *blocks;
+    samba_contract contract;
+    samba_source a;
+    const float *image;
+    samba_image_axis y, x;
+    int64_t batches, m, n;
+    int lanes, step; /* step: from one pixel of a row to the next */
+    int64_t images, image_units, box, boxes, ranges, range_blocks, row_blocks, units; /* box: rows of pixels */
+    int64_t pitch, panels, panel_bytes; /* of a unit's sums; of a step */
+    bool in_place, kept_a;
+    int64_t lda, block_bytes, step_bytes, shared_bytes, sums_at, gathered_at, thread_bytes;
+    char *kept;
+    const samba_column_piece **pieces; /* [box][tap] */
+} columns;
+
+/* Pixels of a row lie side by side, or every second one is taken. What has no window and lies evenly is a plain product. */
+static bool recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
+{
+    return samba_image_recognize(problem, y, x) && x->size <= MOST_WIDTH &&
+           (x->own * x->memory == 2 || (x->own * x->memory == 1 && problem->contract.b.window_count > 0));
+}
+
+/* ---- gathering ---- */
+
+typedef struct columns_unit {
+    int64_t image, images, y, rows; /* of pixels */
+    int64_t cols, box, i0, i1;      /* columns of one image; blocks of A */
+} columns_unit;
+
+static columns_unit place_unit(const columns *p, int64_t unit)
+{
+    int64_t range = unit % p->ranges, box = unit / p->ranges % p->boxes, group = unit / p->ranges / p->boxes;
+    columns_unit at = {.image = group * p->images, .y = box * p->box, .box = box, .i0 = range * p->range_blocks};
+    at.images = at_most(p->images, p->batches - at.image);
+    at.rows = at_most(p->box, p->y.size - at.y);
+    at.cols = at.rows * p->x.size;
+    at.i1 = at_most(at.i0 + p->range_blocks, p->row_blocks);
+    return at;
+}
+
+/* Panels of a step of k: its rows one by one, counted up like an odometer. */
+static void gather(const columns *p, const columns_unit *at, const samba_box *k, char *to)
+{
+    const samba_contract *c = &p->contract;
+    int64_t index[SAMBA_CONTRACT_RANK], vectors = divide_up(at->images * at->cols, p->lanes);
+    const float *origin = p->image + samba_image_offset(&p->contract, at->image) + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
+    const samba_column_piece *const *tables = p->pieces + at->box * p->y.taps * p->x.taps;
+    memcpy(index, k->index, sizeof index);
+    for (int64_t l = 0; l < k->width; l++) {
+        int64_t offset = 0, tap = (p->y.tap < 0 ? 0 : index[p->y.tap]) * p->x.taps + (p->x.tap < 0 ? 0 : index[p->x.tap]);
+        for (int i = 0; i < c->k_rank; i++)
+            offset += c->b.inner[i] * index[i];
+        p->blocks->columns(tables[tap], p->step, origin + offset, (float *)to + l * WIDTH, p->panel_bytes / (int64_t)sizeof(float), vectors);
+        for (int i = c->k_rank - 1; i >= 0 && ++index[i] == c->k[i] && i > 0; i--)
+            index[i] = 0;
+    }
+}
+
+/* ---- multiplying ---- */
+
+static char *packed_rows(const columns *p, char *packed, int64_t step, int64_t block)
+{
+    return packed + step * p->step_bytes + block * p->block_bytes;
+}
+
+static const char *rows_in_place(const columns *p, const samba_box *rows, const samba_box *k)
+{
+    return samba_source_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, 0), rows, k, NULL);
+}
+
+static void pack_part(const columns *p, char *packed, int64_t part)
+{
+    int64_t step = part / p->row_blocks, block = part % p->row_blocks;
+    samba_box rows = samba_split_box(&p->a.own, block), k = samba_split_box(&p->a.inner, step);
+    samba_pack(&p->a, rows_in_place(p, &rows, &k), &p->a.own_axis, rows.width, &p->a.inner_axis, k.width,
+               packed_rows(p, packed, step, block), p->lda);
+}
+
+static void fetch_result(const columns *p, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
+{
+    float *to;
+    const float *bias;
+    if (!p->finish.used) {
+        samba_tile_fetch(p->program, row0, rows, col0, cols, fetch);
+    } else if (samba_finish_is_even(&p->finish)) {
+        samba_finish_at(&p->finish, row0, col0, &to, &bias);
+        samba_fetch_rows(fetch, to, cols * 4, rows, p->finish.result_strides[p->finish.rank - 2] * 4);
+    }
+}
+
+static void finish_rows(const columns *p, const columns_unit *at, char *own, int64_t row, int64_t rows, const float *sums)
+{
+    int64_t col0 = at->y * p->x.size;
+    for (int64_t j = 0; j < at->images; j++, sums += at->cols) {
+        int64_t row0 = (at->image + j) * p->m + row;
+        if (p->finish.used)
+            samba_finish_region(&p->finish, row0, rows, col0, at->cols, sums, p->pitch);
+        else
+            samba_tile_region(p->program, own, row0, rows, col0, at->cols, sums, p->pitch);
+    }
+}
+
+static void run_unit(const columns *p, char *packed, char *own, int64_t unit)
+{
+    columns_unit at = place_unit(p, unit);
+    int64_t cols = at.images * at.cols, steps = p->a.inner.blocks, first = samba_split_box(&p->a.own, at.i0).first;
+    float *sums = (float *)(own + p->sums_at);
+    char *gathered = own + p->gathered_at;
+    for (int64_t step = 0; step < steps; step++) {
+        samba_box k = samba_split_box(&p->a.inner, step);
+        gather(p, &at, &k, gathered);
+        for (int64_t i = at.i0; i < at.i1; i++) {
+            samba_box rows = samba_split_box(&p->a.own, i);
+            const char *a = p->in_place ? rows_in_place(p, &rows, &k) : packed_rows(p, packed, step, i);
+            float *to = sums + (rows.first - first) * p->pitch;
+            samba_fetch fetch = {0};
+            for (int64_t j = 0; j < at.images && step + 1 == steps; j++)
+                fetch_result(p, (at.image + j) * p->m + rows.first, rows.width, at.y * p->x.size, at.cols, &fetch);
+            for (int64_t j = 0; j * WIDTH < cols; j++) {
+                samba_dense block = {.rows = rows.width, .cols = at_most(WIDTH, cols - j * WIDTH), .k = k.width, .a = (const float *)a,
+                                     .lda = p->lda, .ska = 1, .b = (const float *)(gathered + j * p->panel_bytes), .ldb = WIDTH,
+                                     .from = step ? to + j * WIDTH : NULL, .from_ld = p->pitch, .c = to + j * WIDTH, .ldc = p->pitch};
+                p->blocks->dense(&block, &fetch);
+            }
+            if (step + 1 == steps)
+                finish_rows(p, &at, own, rows.first, rows.width, to);
+        }
+    }
+}
+
+/* Phases: packing a constant A; packing A; units, as they come free unless the epilogue collects; finishing, where it does. */
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const columns *p = (const columns *)state;
+    int64_t *next = (int64_t *)scratch, parts = p->row_blocks * p->a.inner.blocks, i;
+    char *own = scratch + p->shared_bytes + thread * p->thread_bytes, *packed = p->kept ? p->kept : scratch + COUNTER_BYTES;
+    phase -= p->kept != NULL;
+    if (phase == 0 && thread == 0)
+        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
+    if (phase < 0 || (phase == 0 && !p->in_place && !p->kept)) {
+        for (i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
+            pack_part(p, packed, i);
+    } else if (phase == 1 && samba_tile_has_collect(p->program)) {
+        samba_tile_begin(p->program, own);
+        for (i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
+            run_unit(p, packed, own, i);
+    } else if (phase == 1) {
+        samba_tile_begin(p->program, own);
+        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
+            run_unit(p, packed, own, i);
+    } else if (phase == 2 && thread == 0) {
+        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
+    }
+}
+
+/* ---- preparing ---- */
+
+/* Columns that the block kernel takes as long for: those beyond whole panels go by single vectors. */
+static double columns_taken(const columns *p, int64_t cols)
+{
+    return (double)(cols / WIDTH * WIDTH) + (double)(round_up(cols % WIDTH, p->lanes)) * 1.33;
+}
+
+static int64_t step_of(int64_t cols)
+{
+    int64_t step = GATHERED_BYTES / 4 / cols;
+    return step < 16 ? 16 : at_most(step, STEP);
+}
+
+/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as several, and reaching one of A as 8; sums that all steps
+ * but the first read again. */
+static double unit_cost(const columns *p, int64_t k, int64_t cols, int64_t rows)
+{
+    double gathered = p->images > 1 ? 28.0 : 7.0; /* images side by side lie far apart */
+    double multiply = columns_taken(p, cols) * (double)rows * 0.92 + (double)cols * gathered * p->step + (double)rows * 8.0;
+    double again = (double)(rows * cols) * (double)((k - 1) / step_of(cols)) * (rows * cols * 4 > SUMS_BYTES ? 0.3 : 0.06);
+    return (double)k * multiply / (5.0 * p->lanes) + again + 300.0;
+}
+
+static double cost_of(const columns *p, int64_t k, int threads)
+{
+    int64_t last_rows = p->y.size - (p->boxes - 1) * p->box, rows = divide_up(p->m, p->ranges);
+    double full = unit_cost(p, k, p->images * p->box * p->x.size, rows), last = unit_cost(p, k, p->images * last_rows * p->x.size, rows);
+    double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last), turns = (double)divide_up(p->units, threads);
+    double dealt = turns * (all / (double)p->units), least = all / threads;
+    return dealt > least ? dealt : least;
+}
+
+/* How many rows of pixels or images a unit has, and which part of A. All ways are costed. */
+static double choose_units(columns *p, int64_t k, int threads)
+{
+    columns best = *p;
+    double cost = -1;
+    int64_t most_images = p->n < LEAST_PIXELS ? 1 : at_most(p->batches, COLUMNS / p->n), most_box = at_most(p->y.size, COLUMNS / p->x.size);
+    bool whole = most_images > 1 || p->contract.whole_rows;
+    most_images = most_images < 1 ? 1 : most_images;
+    most_box = most_box < 1 ? 1 : most_box;
+    for (int64_t images = 1; images <= most_images; images++)
+        for (int64_t box = whole ? p->y.size : 1; box <= (whole ? p->y.size : most_box); box++)
+            for (int64_t ranges = 1; ranges <= threads && ranges <= p->row_blocks; ranges++) {
+                p->images = images;
+                p->image_units = divide_up(p->batches, images);
+                p->box = box;
+                p->boxes = divide_up(p->y.size, box);
+                p->range_blocks = divide_up(p->row_blocks, ranges);
+                p->ranges = divide_up(p->row_blocks, p->range_blocks);
+                p->units = p->image_units * p->boxes * p->ranges;
+                double way = cost_of(p, k, threads);
+                if (cost < 0 || way < cost) {
+                    cost = way;
+                    best = *p;
+                }
+            }
+    *p = best;
+    return cost;
+}
+
+static double init(const samba_contract_problem *problem, columns *p)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    const samba_contract *c = &problem->contract;
+    if (!recognize(problem, &p->y, &p->x))
+        return -1;
+    p->contract = *c;
+    p->batches = problem->batches;
+    p->m = problem->m;
+    p->n = problem->n;
+    p->lanes = lanes[problem->kernels->isa];
+    p->step = (int)(p->x.own * p->x.memory);
+    p->row_blocks = divide_up(p->m, ROWS);
+    if (p->row_blocks < problem->threads && p->m >= 16 * problem->threads)
+        p->row_blocks = problem->threads;
+    double cost = choose_units(p, problem->k, problem->threads);
+    int64_t cols = p->images * p->box * p->x.size, rows = divide_up(p->m, p->row_blocks);
+    if (samba_image_offset(&p->contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
+        return -1;
+    p->a = (samba_source){.kernels = problem->kernels, .class_ = c->class_, .factor = c->a};
+    p->a.memory = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * (int64_t)sizeof(float);
+    samba_split_init(&p->a.own, 1, &p->m, rows, 1);
+    samba_split_init(&p->a.inner, c->k_rank, c->k, step_of(cols), 16);
+    samba_source_describe(&p->a, false);
+    p->row_blocks = p->a.own.blocks;
+    p->range_blocks = divide_up(p->row_blocks, p->ranges);
+    p->pitch = round_up(cols, 16);
+    p->pitch += p->pitch * 4 % PAGE ? 0 : 16;
+    p->panels = divide_up(cols, WIDTH);
+    p->panel_bytes = p->a.inner.width * WIDTH * 4;
+    return cost;
+}
+
+double samba_columns_cost(const samba_contract_problem *problem)
+{
+    columns p = {0};
+    double cost = init(problem, &p);
+    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)p.n / problem->threads * problem->finish_cost + 1000.0;
+}
+
+/* Where column q of a unit that begins at row y of an image finds its element for a tap, from the unit's origin; false: padding. */
+static bool find_element(const columns *p, int64_t y, int64_t rows, int64_t tap, int64_t q, int64_t *at)
+{
+    int64_t cols = rows * p->x.size, image = q / cols, i = q % cols / p->x.size, j = q % p->x.size;
+    int64_t dy = i * p->y.own + tap / p->x.taps * p->y.tap_step, dx = j * p->x.own + tap % p->x.taps * p->x.tap_step;
+    int64_t py = p->y.base + y * p->y.own + dy, px = p->x.base + dx;
+    *at = samba_image_offset(&p->contract, image) + dy * p->y.memory + dx * p->x.memory;
+    return py >= 0 && py < p->y.limit && px >= 0 && px < p->x.limit;
+}
+
+/* The pieces of one tap: each vector's, the last of them marked. */
+static int64_t find_pieces(const columns *p, int64_t y, int64_t rows, int64_t tap, samba_column_piece *piece)
+{
+    int64_t cols = p->images * rows * p->x.size, count = 0;
+    for (int64_t first = 0; first < cols; first += p->lanes) {
+        int64_t begin = count, from = 0;
+        for (int64_t lane = 0; lane < p->lanes && first + lane < cols; lane++) {
+            int64_t at;
+            if (!find_element(p, y, rows, tap, first + lane, &at))
+                continue;
+            if (count == begin || from != at - lane * p->step) {
+                from = at - lane * p->step;
+                piece[count++] = (samba_column_piece){.from = (int32_t)from, .more = true};
+            }
+            piece[count - 1].lanes |= (uint16_t)(1u << lane);
+        }
+        if (count == begin)
+            piece[count++] = (samba_column_piece){0};
+        piece[count - 1].more = false;
+    }
+    return count;
+}
+
+/* Does no window of the box's rows meet padding above or below? */
+static bool is_inside(const columns *p, int64_t y, int64_t rows)
+{
+    int64_t low = p->y.base + y * p->y.own, high = low + (rows - 1) * p->y.own, reach = (p->y.taps - 1) * p->y.tap_step;
+    return low + (reach < 0 ? reach : 0) >= 0 && high + (reach > 0 ? reach : 0) < p->y.limit;
+}
+
+static samba_status make_tables(columns *p, samba_arena *arena)
+{
+    int64_t taps = p->y.taps * p->x.taps, inside = -1, most = p->images * p->box * p->x.size + p->lanes;
+    p->pieces = samba_arena_alloc(arena, (size_t)(p->boxes * taps) * sizeof *p->pieces);
+    if (!p->pieces)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t box = 0; box < p->boxes; box++) {
+        int64_t y = box * p->box, rows = at_most(p->box, p->y.size - y);
+        const samba_column_piece **to = p->pieces + box * taps;
+        bool alike = rows == p->box && is_inside(p, y, rows);
+        if (alike && inside >= 0) {
+            memcpy(to, p->pieces + inside * taps, (size_t)taps * sizeof *to);
+            continue;
+        }
+        for (int64_t tap = 0; tap < taps; tap++) {
+            samba_column_piece *piece = samba_arena_alloc(arena, (size_t)most * sizeof *piece);
+            if (!piece)
+                return SAMBA_ERROR_MEMORY;
+            find_pieces(p, y, rows, tap, piece);
+            to[tap] = piece;
+        }
+        inside = alike ? box : inside;
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_prepare_columns(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+                                   const samba_tile_program *program, samba_prepared *prepared)
+{
+    columns *p = samba_arena_alloc(prepare->arena, sizeof *p);
+    if (!p)
+        return SAMBA_ERROR_MEMORY;
+    *p = (columns){.program = program, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    init(problem, p);
+    samba_finish_init(&p->finish, prepare, stage, p->blocks);
+    p->image = samba_factor_data(problem, &p->contract.b);
+    SAMBA_TRY(samba_source_tables(&p->a, prepare->arena));
+    SAMBA_TRY(make_tables(p, prepare->arena));
+    p->lda = p->a.own_axis.stride;
+    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k && p->lda * 4 % PAGE;
+    if (!p->in_place) {
+        p->lda = round_up(p->a.inner.width, 16);
+        p->lda += p->lda * 4 % PAGE ? 0 : 16;
+    }
+    p->block_bytes = p->a.own.width * p->lda * 4;
+    p->step_bytes = p->row_blocks * p->block_bytes;
+    int64_t packed = p->in_place ? 0 : p->a.inner.blocks * p->step_bytes, kept = problem->constant_a ? packed : 0;
+    p->shared_bytes = COUNTER_BYTES + packed - kept;
+    p->sums_at = round_up(samba_tile_thread_scratch(program), 64);
+    p->gathered_at = p->sums_at + round_up(at_most(p->range_blocks * p->a.own.width, p->m) * p->pitch * 4, 64);
+    p->thread_bytes = p->gathered_at + p->panels * p->panel_bytes;
+    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
+    prepared->refresh_phases = kept > 0;
+    prepared->kept_bytes = kept;
+    prepared->kept = kept ? &p->kept : NULL;
+    prepared->phases = prepared->refresh_phases + 2 + samba_tile_has_collect(program);
+    return SAMBA_OK;
+}

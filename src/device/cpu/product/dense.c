@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks of large products: see dense.h. A small block of sums, rows by vectors, lives in registers over all of k. Its sizes are
+ * constants of an inlined call, so each is a loop of multiply-adds and little else; there is room between them to ask for memory that
+ * will be needed next (fetch.h).
+ *
+ * Compiled once more with -DSAMBA_DENSE_PAIRS, for CPUs that multiply pairs of bfloat16: an element of a or b is then a pair, and a
+ * multiply-add two of them. */
+#include "device/cpu/product/dense.h"
+#include "device/cpu/product/blocks.h"
+#include "device/cpu/isa/lanes.h"
+
+/* sums, a row of b and one element of a fit the registers */
+#if defined(__AVX512F__)
+#define VECTORS 4
+#define ROWS 6
+#elif defined(__AVX2__)
+#define VECTORS 2
+#define ROWS 6
+#else
+#define VECTORS 2
+#define ROWS 5
+#endif
+
+enum { LANES = VECTOR_BYTES / 4, DEPTH = 4 /* steps of k between two looks at what else is to be done */ };
+
+INLINE floats load(const float *p)
+{
+    floats v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+typedef floats small_sums[ROWS][VECTORS];
+
+#if defined(SAMBA_DENSE_PAIRS)
+#if defined(__clang__) /* Clang 16 does not survive a vector of bfloat16 made of one float */
+typedef floats pairs;
+INLINE floats add_pairs(floats sum, pairs a, floats b)
+{
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+}
+#else
+typedef __m512bh pairs;
+#define add_pairs(sum, a, b) ((floats)_mm512_dpbf16_ps((__m512)(sum), a, (__m512bh)(b)))
+#endif
+#endif
+
+INLINE void multiply_step(const int rows, const int vectors, const float *a, int64_t lda, const float *b, small_sums sums)
+{
+    floats x[VECTORS];
+    UNROLL for (int j = 0; j < vectors; j++)
+        x[j] = load(b + j * LANES);
+    UNROLL for (int i = 0; i < rows; i++) {
+#if defined(SAMBA_DENSE_PAIRS)
+        float pair; /* rows that are read in place may begin at any bfloat16 */
+        __builtin_memcpy(&pair, a + i * lda, sizeof pair);
+        pairs y = (pairs)_mm512_set1_ps(pair);
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] = add_pairs(sums[i][j], y, x[j]);
+#else
+        floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] = fused_floats(y, x[j], sums[i][j]);
+#endif
+    }
+}
+
+/* Rows from i, columns from j of a block; the last vector has `last` lanes. */
+INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
+{
+    const float *a = d->a + i0 * d->lda, *b = d->b + j0, *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
+    int64_t lda = d->lda, ska = d->ska, ldb = d->ldb, l = 0, k = d->k;
+    samba_fetch_region region = fetch->now;
+    float *c = d->c + i0 * d->ldc + j0;
+    small_sums sums;
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            sums[i][j] = (floats){0};
+    if (d->from)
+        UNROLL for (int i = 0; i < rows; i++)
+            UNROLL for (int j = 0; j < vectors; j++)
+                sums[i][j] = load_part_f32(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
+    for (; l + DEPTH <= k; l += DEPTH) {
+        samba_fetch_line(&region);
+        UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb)
+            multiply_step(rows, vectors, a, lda, b, sums);
+    }
+    for (; l < k; l++, a += ska, b += ldb)
+        multiply_step(rows, vectors, a, lda, b, sums);
+    fetch->now = region;
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int j = 0; j < vectors; j++)
+            store_part_f32(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
+}
+
+static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t i, int64_t j, int last, samba_fetch *fetch)
+{
+#define PART(rows, vectors)                                            \
+    case (rows) * 4 + (vectors) - 1:                                   \
+        dense_of(rows, vectors, d, i, j, last, fetch);                 \
+        break;
+#if VECTORS == 4
+#define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4)
+#else
+#define CASE(rows) PART(rows, 1) PART(rows, 2)
+#endif
+    switch (rows * 4 + vectors - 1) {
+        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5)
+#if ROWS == 6
+        CASE(6)
+#endif
+    }
+#undef CASE
+#undef PART
+}
+
+/* Rows are dealt evenly, so that no few are left over for a short and slow last part. */
+#if defined(SAMBA_DENSE_PAIRS)
+#define BLOCK samba_dense_pairs
+#else
+#define BLOCK SAMBA_ISA_NAME(samba_dense_block)
+#endif
+void BLOCK(const samba_dense *block, samba_fetch *fetch)
+{
+    enum { WIDE = VECTORS * LANES };
+    int64_t groups = (block->rows + ROWS - 1) / ROWS;
+    for (int64_t j = 0, width; j < block->cols; j += width) {
+        int64_t left = block->cols - j;
+        width = left < WIDE ? left : WIDE;
+        int vectors = (int)((width + LANES - 1) / LANES), last = (int)(width - (vectors - 1) * LANES);
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t i = g * block->rows / groups;
+            samba_fetch_advance(fetch);
+            dense_small((g + 1) * block->rows / groups - i, vectors, block, i, j, last, fetch);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A block of a large product: rows of A times a packed panel of B, as many sums at once as registers hold. The block begins
+ * with nothing or with the sums of earlier k, and ends in scratch or where the result belongs, so that sums need not be copied there.
+ * Compiled once an instruction set; blocks.h has it in its table. */
+#ifndef SAMBA_CPU_DENSE_H
+#define SAMBA_CPU_DENSE_H
+
+#include "device/cpu/fetch.h"
+
+enum { SAMBA_DENSE_ROUND = 16 /* rows of a panel are multiples of so many columns: no vector reaches beyond them */ };
+
+typedef struct samba_dense {
+    int64_t rows, cols, k;
+    const float *a; /* a[i*lda + l*ska] */
+    int64_t lda, ska;
+    const float *b; /* b[l*ldb + j]; readable up to a multiple of SAMBA_DENSE_ROUND columns */
+    int64_t ldb;
+    const float *from; /* from[i*from_ld + j]: sums so far; NULL: none */
+    int64_t from_ld;
+    float *c; /* c[i*ldc + j] */
+    int64_t ldc;
+} samba_dense;
+
+/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs. Only for CPUs
+ * of which samba_processor_has_pairs() is true. */
+void samba_dense_pairs(const samba_dense *block, samba_fetch *fetch);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Depthwise convolutions, forward and to the input: a plane of the result is the sum of one plane, moved and weighted for each
+ * place of the filter. A product of one row by a few k pays for no block, pack or plane of zeros; here vectors run along the
+ * result's rows, add what the tables (blocks.h) say reaches them, where it is in memory, and leave lanes that padding reaches out.
+ *
+ * Where neighbours of the result see pixels that are some apart (a stride, forward), the plane is first sorted by x mod that, in
+ * scratch, so that what a vector adds lies together. */
+#include "device/cpu/product/depthwise.h"
+#include "device/cpu/product/finish.h"
+#include <string.h>
+
+enum { BAND_BYTES = 12 << 10 }; /* of finished sums: the nearest cache has them when the epilogue comes */
+
+typedef struct axis { /* one dim: index i of the result sees, in tap t, pixel (base + i*step + t*tap_step) / dilation */
+    int64_t size, taps, tap_weight;              /* of the result; of the filter; from one weight to the next */
+    int64_t base, step, tap_step, dilation;
+    int64_t limit, memory;                       /* pixels; elements from one to the next */
+    bool windowed;                               /* else every pixel is there, and memory is 1 */
+} axis;
+
+typedef struct depthwise {
+    const samba_tile_program *program;
+    samba_finish finish;
+    const samba_kernels *kernels;
+    const samba_blocks *blocks;
+    samba_contract contract;
+    const float *w, *image;
+    axis y, x;
+    int64_t batches, n;
+    int64_t band;                                /* rows of the result between two calls of the epilogue */
+    int64_t per, row_pitch;                      /* pixels of a phase of a sorted row; elements of a row, sorted or not */
+    bool sorted;
+    samba_fold_block table;
+    int64_t thread_bytes, sums_at, plane_at;
+} depthwise;
+
+/* ---- what is depthwise ---- */
+
+static axis describe_axis(const samba_contract_problem *problem, int dim, int window, int tap)
+{
+    const samba_contract *c = &problem->contract;
+    axis a = {.size = dim < 0 ? 1 : c->n[dim], .taps = 1, .dilation = 1, .limit = INT64_MAX / 4, .memory = 1};
+    if (tap >= 0) {
+        a.taps = c->k[tap];
+        a.tap_weight = c->a.inner[tap];
+        a.tap_step = window >= 0 ? c->b.windows[window].inner[tap] : c->b.inner[tap];
+    }
+    if (window >= 0) {
+        const samba_window *w = &c->b.windows[window];
+        a.windowed = true;
+        a.base = w->base;
+        a.step = w->own[dim];
+        a.dilation = w->dilation;
+        a.limit = w->limit;
+        a.memory = w->stride;
+    } else if (dim >= 0) {
+        a.step = c->b.own[dim];
+    }
+    return a;
+}
+
+/* Each dim of the result has a window, or moves in memory; each dim of k belongs to one of them. */
+static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
+{
+    const samba_contract *c = &problem->contract;
+    const samba_factor *b = &c->b;
+    int window_of[2] = {-1, -1}, tap_of[2] = {-1, -1}, rank = c->n_rank;
+    bool taken[SAMBA_CONTRACT_RANK] = {false};
+    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count ||
+        problem->m != 1 || rank > 2 || problem->k == 0)
+        return false;
+    for (int w = 0; w < b->window_count; w++) {
+        int dim = -1;
+        for (int i = 0; i < rank; i++)
+            if (b->windows[w].own[i] != 0) {
+                if (dim >= 0 || window_of[i] >= 0 || b->windows[w].own[i] < 0 || b->own[i] != 0)
+                    return false;
+                dim = i;
+            }
+        if (dim < 0)
+            return false;
+        window_of[dim] = w;
+        for (int i = 0; i < c->k_rank; i++)
+            if (b->windows[w].inner[i] != 0) {
+                if (tap_of[dim] >= 0 || taken[i] || b->inner[i] != 0)
+                    return false;
+                tap_of[dim] = i;
+                taken[i] = true;
+            }
+    }
+    for (int i = 0; i < c->k_rank; i++) /* taps without a window: to a dim without one */
+        for (int dim = 0; dim < rank && !taken[i]; dim++)
+            if (window_of[dim] < 0 && tap_of[dim] < 0) {
+                tap_of[dim] = i;
+                taken[i] = true;
+            }
+    for (int i = 0; i < c->k_rank; i++)
+        if (!taken[i] && c->k[i] != 1)
+            return false;
+    *y = describe_axis(problem, rank == 1 ? -1 : 0, rank == 1 ? -1 : window_of[0], rank == 1 ? -1 : tap_of[0]);
+    *x = describe_axis(problem, rank - 1, window_of[rank - 1], tap_of[rank - 1]);
+    if (x->memory != 1 || x->step < 1 || (x->step > 1 && x->dilation > 1))
+        return false;
+    return x->step == 1 || (x->windowed && (y->windowed || rank == 1));
+}
+
+static bool init(const samba_contract_problem *problem, depthwise *p)
+{
+    if (!recognize(problem, &p->y, &p->x) || p->x.limit == 0 || p->y.limit == 0)
+        return false;
+    p->contract = problem->contract;
+    p->batches = problem->batches;
+    p->n = problem->n;
+    p->band = p->contract.whole_rows ? p->y.size : BAND_BYTES / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
+    p->band = p->band < 1 ? 1 : p->band;
+    p->sorted = p->x.step > 1;
+    p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
+    p->row_pitch = p->sorted ? p->per * p->x.step : p->y.memory;
+    return true;
+}
+
+/* ---- running ---- */
+
+static int64_t image_rows(const depthwise *p) { return p->y.windowed ? p->y.limit : 1; }
+
+static void sort_plane(const depthwise *p, const float *image, float *plane)
+{
+    int64_t step = p->x.step, rows = image_rows(p);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t phase = 0; phase < step && phase < p->x.limit; phase++)
+            p->kernels->load_strided[SAMBA_FLOAT32](plane + i * p->row_pitch + phase * p->per, image + i * p->y.memory + phase,
+                                                    step, (p->x.limit - phase + step - 1) / step);
+}
+
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const depthwise *p = (const depthwise *)state;
+    char *own = scratch + thread * p->thread_bytes;
+    float *sums = (float *)(own + p->sums_at), *plane = (float *)(own + p->plane_at);
+    if (phase == 1) {
+        if (thread == 0)
+            samba_tile_finish(p->program, scratch, p->thread_bytes, threads);
+        return;
+    }
+    samba_tile_begin(p->program, own);
+    for (int64_t i = thread * p->batches / threads; i < (thread + 1) * p->batches / threads; i++) {
+        const float *image = p->image + samba_batch_offset(&p->contract, &p->contract.b, i);
+        const float *w = p->w + samba_batch_offset(&p->contract, &p->contract.a, i);
+        if (p->sorted) {
+            sort_plane(p, image, plane);
+            image = plane;
+        }
+        for (int64_t y = 0, end; y < p->y.size; y = end) {
+            end = at_most(y + p->band, p->y.size);
+            int64_t col = y * p->x.size, cols = (end - y) * p->x.size;
+            p->blocks->filter(&p->table, y, end, image, w, sums);
+            if (p->finish.used)
+                samba_finish_region(&p->finish, i, 1, col, cols, sums, cols);
+            else
+                samba_tile_region(p->program, own, i, 1, col, cols, sums, cols);
+        }
+    }
+}
+
+/* ---- preparing ---- */
+
+double samba_depthwise_cost(const samba_contract_problem *problem)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    depthwise p = {0};
+    if (!init(problem, &p))
+        return -1;
+    double vectors = (double)p.y.size * (double)(round_up(p.x.size, lanes[problem->kernels->isa] * p.x.dilation) /
+                                                 lanes[problem->kernels->isa]);
+    double taps = (double)(p.y.taps * p.x.taps) / (double)(p.y.dilation * p.x.dilation);
+    double plane = vectors * (taps * 0.3 + 1.5 + (p.x.dilation > 1 ? 3.0 : 0)) + (double)p.n * 0.1 + 40.0;
+    if (p.sorted)
+        plane += (double)(image_rows(&p) * p.x.step) * ((double)p.per * 0.15 + 5.0);
+    return plane * (double)((p.batches + problem->threads - 1) / problem->threads) + 300.0;
+}
+
+/* Which rows of the image a row of the result adds, and with which weights. */
+static samba_status fill_rows(depthwise *p, samba_arena *arena)
+{
+    const axis *y = &p->y;
+    int64_t count = 0;
+    int64_t *first = samba_arena_alloc(arena, (size_t)(y->size + 1) * sizeof *first);
+    int64_t *places = samba_arena_alloc(arena, (size_t)(y->size * y->taps) * sizeof *places);
+    int64_t *weights = samba_arena_alloc(arena, (size_t)(y->size * y->taps) * sizeof *weights);
+    int8_t *alike = samba_arena_alloc(arena, (size_t)y->size);
+    if (!first || !places || !weights || !alike)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < y->size; i++) {
+        first[i] = count;
+        for (int64_t t = 0; t < y->taps; t++) {
+            int64_t at = y->base + i * y->step + t * y->tap_step, row = at / y->dilation;
+            if (y->windowed && (at < 0 || at % y->dilation || row >= y->limit))
+                continue;
+            places[count] = row * (y->windowed ? p->row_pitch : 1);
+            weights[count++] = t * y->tap_weight;
+        }
+    }
+    first[y->size] = count;
+    for (int64_t i = 0; i < y->size; i++) {
+        int64_t own = first[i + 1] - first[i], rows = 1;
+        while (rows < SAMBA_ALIKE && i + rows < y->size && first[i + rows + 1] - first[i + rows] == own &&
+               memcmp(weights + first[i], weights + first[i + rows], (size_t)own * sizeof *weights) == 0)
+            rows++;
+        alike[i] = (int8_t)rows;
+    }
+    p->table.alike = alike;
+    p->table.row_end = y->size;
+    p->table.first = first;
+    p->table.places = places;
+    p->table.weights = weights;
+    return SAMBA_OK;
+}
+
+static int64_t steps_to(int64_t distance, int64_t step) { return distance > 0 ? divide_up(distance, step) : 0; }
+
+static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
+{
+    const axis *x = &p->x;
+    int64_t pieces = 0, addends = 0, most = at_most(x->dilation, x->size) + (x->size + lanes - 1) / lanes;
+    samba_fold_piece *piece = samba_arena_alloc(arena, (size_t)most * sizeof *piece);
+    samba_fold_addend *addend = samba_arena_alloc(arena, (size_t)(most * x->taps) * sizeof *addend);
+    if (!piece || !addend)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t phase = 0; phase < x->dilation && phase < x->size; phase++)
+        for (int64_t i = phase; i < x->size; i += lanes * x->dilation) {
+            int64_t begin = addends, count = at_most(lanes, steps_to(x->size - i, x->dilation));
+            for (int64_t t = 0; t < x->taps; t++) {
+                int64_t at = x->base + i * x->step + t * x->tap_step, pixel = at / x->dilation, low = 0, high = count;
+                if (at % x->dilation)
+                    continue;
+                if (x->windowed) {
+                    low = steps_to(-pixel, x->step);
+                    high = at_most(count, steps_to(x->limit - pixel, x->step));
+                }
+                if (low >= high)
+                    continue;
+                int64_t rest = (pixel % x->step + x->step) % x->step;
+                addend[addends++] = (samba_fold_addend){.place = (pixel - rest) / x->step + rest * p->per,
+                                                        .lanes = (1u << high) - (1u << low),
+                                                        .weight = (int32_t)(t * x->tap_weight)};
+            }
+            piece[pieces++] = (samba_fold_piece){i, (int32_t)count, (int32_t)begin, (int32_t)addends};
+        }
+    p->table.width = x->size;
+    p->table.step = x->dilation;
+    p->table.pieces = piece;
+    p->table.addends = addend;
+    p->table.piece_count = pieces;
+    return SAMBA_OK;
+}
+
+samba_status samba_prepare_depthwise(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+                                     const samba_tile_program *program, samba_prepared *prepared)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    depthwise *p = samba_arena_alloc(prepare->arena, sizeof *p);
+    if (!p)
+        return SAMBA_ERROR_MEMORY;
+    *p = (depthwise){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    init(problem, p);
+    samba_finish_init(&p->finish, prepare, stage, p->blocks);
+    p->w = samba_factor_data(problem, &p->contract.a);
+    p->image = samba_factor_data(problem, &p->contract.b);
+    SAMBA_TRY(fill_rows(p, prepare->arena));
+    SAMBA_TRY(fill_columns(p, lanes[prepare->kernels->isa], prepare->arena));
+    p->sums_at = round_up(samba_tile_thread_scratch(program), 64);
+    p->plane_at = p->sums_at + round_up(at_most(p->band, p->y.size) * p->x.size * 4, 64);
+    p->thread_bytes = p->plane_at + (p->sorted ? round_up(image_rows(p) * p->row_pitch * 4, 64) : 0);
+    *prepared = (samba_prepared){.run = run, .state = p, .thread_scratch = p->thread_bytes};
+    prepared->phases = 1 + samba_tile_has_collect(program);
+    return SAMBA_OK;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The input gradient of a convolution, folded: every element of dy is multiplied with the whole window once, and the products are
+ * added up where the window lay.
+ *
+ *   products[c, place of the window][pixel of dy] = sum over o of w[o, c, place] dy[o, pixel]      a dense product
+ *   dx[c, pixel * stride - padding + place * dilation] += products[c, place][pixel]
+ *
+ * Seen from dx, as contract.c sees it, most of what a window meets is nothing where its stride is more than 1 (the zeros between
+ * dy's pixels) or where dx is much larger than dy (the padding around it). Here nothing but dy is multiplied, and the price is the
+ * adding, one addition a product for every o that went into it.
+ *
+ *   shared scratch   the weights, [block of channels][o][channel, place], packed by all threads
+ *   own scratch      a panel [o][pixels] of dy; products of one block of channels; the unit's part of dx
+ *
+ * A unit is an image, or several small ones side by side in one panel, and a range of channels whose dx stays in the second cache,
+ * ends in the epilogue and is written once. */
+#include "device/cpu/product/fold.h"
+#include "device/cpu/product/finish.h"
+#include "device/cpu/product/xsmm.h"
+#include <limits.h>
+#include <string.h>
+
+enum {
+    PRODUCT_BYTES = 64 << 10, /* of a block of channels, near the first cache: they are read as soon as made */
+    PANEL_BYTES = 448 << 10,
+    IMAGE_BYTES = 256 << 10,  /* of a unit's dx */
+    WEIGHT_BYTES = 4 << 20,   /* that stay near */
+    STEP = 768,               /* most o multiplied at once */
+    COUNTER_BYTES = 64        /* at the start of shared scratch: the next unit to be taken */
+};
+
+typedef struct axis { /* one dim of the image */
+    int64_t size, own_stride;                  /* of dx */
+    int64_t limit, stride, memory;             /* of dy: pixels; how many of dx's to the next; elements to the next */
+    int64_t taps, tap_step, base, tap_memory;  /* dx's x sees in tap t pixel (base + x + t*tap_step) / stride; places in w */
+} axis;
+
+typedef union fold_kernel {
+    void (*f32)(const float *b, const float *a, float *c, ...);
+} fold_kernel;
+
+typedef struct fold {
+    const samba_tile_program *program;
+    samba_finish finish;
+    const samba_kernels *kernels;
+    const samba_blocks *blocks;
+    samba_contract contract;
+    const float *w, *dy;
+    axis y, x;
+    int64_t batches, groups, m, n, k, taps;  /* groups: how many different w there are, the innermost of the batch */
+    int64_t o_memory[2], c_memory;           /* of dy, of w; of w */
+    int64_t channels, channel_blocks;        /* of a block; of all */
+    int64_t band, band_width, bands, across; /* pixels of dy in a block: rows, columns; blocks down, and across */
+    int64_t images, image_blocks;            /* that small images share a panel; blocks of all with one group */
+    int64_t unit_blocks, unit_ranges, units;
+    int64_t ld, step, steps;                 /* of products and the panel; o at once */
+    int64_t block_bytes, group_bytes, shared_bytes, thread_bytes, image_at, panel_at, products_at;
+    samba_fold_block *folds;                 /* of each block of pixels */
+    fold_kernel made[2][2][2][2];            /* [last channels][last pixels][last o][first o] */
+} fold;
+
+/* ---- what is an input gradient ---- */
+
+static axis describe_axis(const samba_contract_problem *problem, int dim, int window, int tap)
+{
+    const samba_contract *c = &problem->contract;
+    axis a = {.size = dim < 0 ? 1 : c->n[dim], .stride = 1, .taps = 1};
+    if (window >= 0) {
+        const samba_window *w = &c->b.windows[window];
+        a.limit = w->limit;
+        a.stride = w->dilation;
+        a.memory = w->stride;
+        a.base = w->base;
+        if (tap >= 0) {
+            a.taps = c->k[tap];
+            a.tap_step = w->inner[tap];
+            a.tap_memory = c->a.inner[tap];
+        }
+    } else { /* no window: dx's pixels are dy's */
+        a.limit = a.size;
+        a.memory = dim < 0 ? 0 : c->b.own[dim];
+    }
+    return a;
+}
+
+/* The windows of dy move by one with each pixel of dx, in a dim of their own; at most one dim of k moves each, backwards or forwards,
+ * and what is left of k is o. */
+static bool recognize(const samba_contract_problem *problem, axis *y, axis *x, int *o)
+{
+    const samba_contract *c = &problem->contract;
+    const samba_factor *b = &c->b;
+    int window_of[2] = {-1, -1}, tap_of[2] = {-1, -1};
+    bool is_tap[SAMBA_CONTRACT_RANK] = {false};
+    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count ||
+        b->window_count == 0 || c->m_rank != 1 || c->n_rank > 2 || problem->k == 0 || c->batch_rank > 2 ||
+        (c->batch_rank == 2 && c->a.batch[0] != 0))
+        return false;
+    for (int w = 0; w < b->window_count; w++) {
+        const samba_window *window = &b->windows[w];
+        int dim = -1, tap = -1;
+        for (int i = 0; i < c->n_rank; i++)
+            if (window->own[i] != 0) {
+                if (dim >= 0 || window->own[i] != 1 || b->own[i] != 0)
+                    return false;
+                dim = i;
+            }
+        for (int i = 0; i < c->k_rank; i++)
+            if (window->inner[i] != 0) {
+                if (tap >= 0 || is_tap[i] || b->inner[i] != 0)
+                    return false;
+                tap = i;
+            }
+        if (dim < 0 || window_of[dim] >= 0)
+            return false;
+        window_of[dim] = w;
+        tap_of[dim] = tap;
+        if (tap >= 0)
+            is_tap[tap] = true;
+    }
+    *o = -1;
+    for (int i = 0; i < c->k_rank; i++)
+        if (!is_tap[i]) {
+            if (*o >= 0)
+                return false;
+            *o = i;
+        }
+    bool flat = c->n_rank == 1;
+    *y = describe_axis(problem, flat ? -1 : 0, flat ? -1 : window_of[0], flat ? -1 : tap_of[0]);
+    *x = describe_axis(problem, flat ? 0 : 1, window_of[!flat], tap_of[!flat]);
+    return true;
+}
+
+/* ---- running ---- */
+
+static int64_t channels_of(const fold *f, int64_t block) { return at_most(f->channels, f->m - block * f->channels); }
+static int64_t depth_of(const fold *f, int64_t step) { return at_most(f->step, f->k - step * f->step); }
+
+/* Of a group's packed weights those of a block of channels, [o][channel, place]. */
+static void pack_weights(const fold *f, char *shared, int64_t group, int64_t block)
+{
+    int64_t channels = channels_of(f, block), rows = channels * f->taps, last = f->contract.batch_rank - 1;
+    const float *w = f->w + (last >= 0 ? group * f->contract.a.batch[last] : 0) + block * f->channels * f->c_memory;
+    float *d = (float *)(shared + group * f->group_bytes + block * f->block_bytes);
+    bool window = f->x.tap_memory == 1 && (f->y.taps == 1 || f->y.tap_memory == f->x.taps); /* lies together */
+    if (window && f->c_memory == f->taps) {
+        for (int64_t o = 0; o < f->k; o++)
+            memcpy(d + o * rows, w + o * f->o_memory[1], (size_t)rows * sizeof *d);
+        return;
+    }
+    for (int64_t c = 0; c < channels; c++, d += f->taps)
+        for (int64_t o = 0; o < f->k; o++) {
+            const float *from = w + c * f->c_memory + o * f->o_memory[1];
+            for (int64_t t = 0; t < f->taps; t++)
+                d[o * rows + t] = from[window ? t : t / f->x.taps * f->y.tap_memory + t % f->x.taps * f->x.tap_memory];
+        }
+}
+
+typedef struct pixels { /* a block of dy's */
+    int64_t y, x, rows, width;
+} pixels;
+
+static pixels block_of_pixels(const fold *f, int64_t block)
+{
+    pixels p = {.y = block / f->across * f->band, .x = block % f->across * f->band_width};
+    p.rows = at_most(f->band, f->y.limit - p.y);
+    p.width = at_most(f->band_width, f->x.limit - p.x);
+    return p;
+}
+
+/* Full panels of an image, or of several: what is left over when they are dealt has fewer columns. */
+static int64_t most_columns(const fold *f) { return f->images * f->band * f->band_width; }
+
+static void pack_panel(const fold *f, const float *dy, const pixels *p, float *panel)
+{
+    bool together = f->x.memory == 1 && f->y.memory == p->width;
+    dy += p->y * f->y.memory + p->x * f->x.memory;
+    for (int64_t o = 0; o < f->k; o++, dy += f->o_memory[0], panel += f->ld) {
+        if (together || (p->rows == 1 && f->x.memory == 1)) {
+            memcpy(panel, dy, (size_t)(p->rows * p->width) * sizeof *panel);
+            continue;
+        }
+        for (int64_t i = 0; i < p->rows; i++)
+            f->kernels->load_strided[SAMBA_FLOAT32](panel + i * p->width, dy + i * f->y.memory, f->x.memory, p->width);
+    }
+}
+
+static void multiply(const fold *f, const float *w, const float *panel, int64_t channels, int64_t columns, float *products)
+{
+    int64_t rows = channels * f->taps;
+    for (int64_t step = 0; step < f->steps; step++) {
+        int64_t depth = depth_of(f, step);
+        const float *a = w + step * f->step * rows, *b = panel + step * f->step * f->ld;
+        fold_kernel kernel = f->made[channels < f->channels][columns < most_columns(f)][depth < f->step][step == 0];
+        if (kernel.f32)
+            kernel.f32(b, a, products);
+        else
+            f->kernels->block_f32(a, 1, rows, b, f->ld, products, f->ld, rows, columns, depth, step == 0);
+    }
+}
+
+static void run_unit(const fold *f, const char *shared, char *own, int64_t unit)
+{
+    int64_t first = unit % f->unit_ranges * f->unit_blocks, group = unit / f->unit_ranges % f->groups;
+    int64_t image = unit / f->unit_ranges / f->groups * f->images, last = at_most(image + f->images, f->batches / f->groups);
+    int64_t end = at_most(first + f->unit_blocks, f->channel_blocks), row = first * f->channels;
+    int64_t rows = at_most(end * f->channels, f->m) - row, count = last - image;
+    float *result = (float *)(own + f->image_at), *panel = (float *)(own + f->panel_at);
+    float *products = (float *)(own + f->products_at);
+    shared += group * f->group_bytes;
+    memset(result, 0, (size_t)(count * rows * f->n) * sizeof *result);
+    for (int64_t i = 0; i < f->bands * f->across; i++) {
+        pixels p = block_of_pixels(f, i);
+        int64_t columns = p.rows * p.width;
+        for (int64_t j = 0; j < count; j++)
+            pack_panel(f, f->dy + samba_batch_offset(&f->contract, &f->contract.b, (image + j) * f->groups + group), &p,
+                       panel + j * columns);
+        for (int64_t block = first; block < end; block++) {
+            int64_t channels = channels_of(f, block);
+            float *to = result + (block * f->channels - row) * f->n;
+            multiply(f, (const float *)(shared + block * f->block_bytes), panel, channels, count * columns, products);
+            for (int64_t j = 0; j < count; j++, to += rows * f->n)
+                f->blocks->fold(&f->folds[i], products + j * columns, f->taps * f->ld, to, f->n, channels);
+        }
+    }
+    for (int64_t j = 0; j < count; j++, result += rows * f->n) {
+        int64_t at = ((image + j) * f->groups + group) * f->m + row;
+        if (f->finish.used)
+            samba_finish_region(&f->finish, at, rows, 0, f->n, result, f->n);
+        else
+            samba_tile_region(f->program, own, at, rows, 0, f->n, result, f->n);
+    }
+}
+
+/* Phases: packing weights; units; finishing, where the epilogue collects. Threads take units as they come free, unless it does. */
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const fold *f = (const fold *)state;
+    int64_t *next = (int64_t *)scratch, i;
+    char *own = scratch + f->shared_bytes + thread * f->thread_bytes, *packed = scratch + COUNTER_BYTES;
+    if (phase == 0) {
+        if (thread == 0)
+            __atomic_store_n(next, 0, __ATOMIC_RELAXED);
+        int64_t parts = f->groups * f->channel_blocks;
+        for (i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
+            pack_weights(f, packed, i / f->channel_blocks, i % f->channel_blocks);
+    } else if (phase == 1 && samba_tile_has_collect(f->program)) {
+        samba_tile_begin(f->program, own);
+        for (i = thread * f->units / threads; i < (thread + 1) * f->units / threads; i++)
+            run_unit(f, packed, own, i);
+    } else if (phase == 1) {
+        samba_tile_begin(f->program, own);
+        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < f->units)
+            run_unit(f, packed, own, i);
+    } else if (thread == 0) {
+        samba_tile_finish(f->program, scratch + f->shared_bytes, f->thread_bytes, threads);
+    }
+}
+
+/* ---- preparing ---- */
+
+/* Parts of at most `most`, alike in size. */
+static int64_t deal(int64_t total, int64_t most, int64_t *size)
+{
+    int64_t parts = divide_up(total, most < 1 ? 1 : most);
+    *size = divide_up(total, parts);
+    return divide_up(total, *size);
+}
+
+static void choose_blocks(fold *f, int threads)
+{
+    int64_t most = PANEL_BYTES / 4 / f->k;
+    most = most < 64 ? 64 : most > 1024 ? 1024 : most;
+    f->steps = deal(f->k, STEP, &f->step);
+    f->across = deal(f->x.limit, most, &f->band_width);
+    f->bands = deal(f->y.limit, f->across > 1 ? 1 : most / f->band_width, &f->band);
+    f->images = 1;
+    int64_t all = f->batches / f->groups, area = f->y.limit * f->x.limit;
+    if (f->bands * f->across == 1)
+        deal(all, at_most(at_most(most, 256) / area, all / threads), &f->images);
+    f->image_blocks = divide_up(all, f->images);
+    f->ld = round_up(most_columns(f), 16);
+    f->channel_blocks = deal(f->m, PRODUCT_BYTES / 4 / (f->ld * f->taps), &f->channels);
+    int64_t blocks = IMAGE_BYTES / 4 / (f->n * f->channels * f->images), image_units = f->image_blocks * f->groups;
+    int64_t wanted = divide_up(4 * threads, image_units);
+    f->unit_ranges = deal(f->channel_blocks, blocks, &f->unit_blocks);
+    if (f->unit_ranges < wanted && image_units % threads)
+        f->unit_ranges = deal(f->channel_blocks, f->channel_blocks / wanted, &f->unit_blocks);
+    f->units = image_units * f->unit_ranges;
+}
+
+static bool init(const samba_contract_problem *problem, fold *f)
+{
+    const samba_contract *c = &problem->contract;
+    int o, last = c->batch_rank - 1;
+    if (!recognize(problem, &f->y, &f->x, &o))
+        return false;
+    f->contract = *c;
+    f->batches = problem->batches;
+    f->groups = last >= 0 && c->a.batch[last] != 0 ? c->batch[last] : 1;
+    f->m = problem->m;
+    f->n = problem->n;
+    f->k = o < 0 ? 1 : c->k[o];
+    f->taps = f->y.taps * f->x.taps;
+    f->o_memory[0] = o < 0 ? 0 : c->b.inner[o];
+    f->o_memory[1] = o < 0 ? 0 : c->a.inner[o];
+    f->c_memory = c->a.own[0];
+    if (f->y.limit == 0 || f->x.limit == 0)
+        return false;
+    choose_blocks(f, problem->threads);
+    return true;
+}
+
+double samba_fold_cost(const samba_contract_problem *problem)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    fold f = {0};
+    if (!init(problem, &f))
+        return -1;
+    int64_t vector = lanes[problem->kernels->isa], columns = most_columns(&f);
+    double rate = 5.0 * (double)vector, area = (double)(f.y.limit * f.x.limit), rows = (double)(f.m * f.taps);
+    double waste = (double)round_up(columns, vector) / (double)columns;
+    double run = (double)round_up(f.x.size, f.x.stride * vector) / (double)f.x.size;
+    double image = rows * area * waste * (double)f.k / rate * (0.90 + 0.2 / (double)(f.channels * f.taps));
+    image += rows * area * run * 5.0 / rate + (double)(f.m * f.n) * (f.x.stride > 1 ? 0.4 : 0.15);
+    image += (double)f.k * area * 0.1 * (double)f.unit_ranges + (double)(f.unit_ranges * f.channel_blocks) * 40.0;
+    double turns = (double)(divide_up(f.units, problem->threads) * f.images) / (double)f.unit_ranges;
+    double finish = (double)f.batches * (double)f.m * (double)f.n / problem->threads * problem->finish_cost;
+    double weights = rows * (double)(f.k * f.groups), far = weights * 4 > WEIGHT_BYTES ? 0.36 : 0; /* read anew for each panel */
+    return image * turns + weights * (0.1 / problem->threads + far) + finish + 300.0;
+}
+
+/* Rows of the image that a block's rows of dy reach, and from where in the products. */
+static samba_status fold_rows(const fold *f, const pixels *p, samba_arena *arena, samba_fold_block *block)
+{
+    const axis *y = &f->y;
+    int64_t count = 0, most = p->rows * y->taps;
+    int64_t *first = samba_arena_alloc(arena, (size_t)(y->size + 1) * sizeof *first);
+    int64_t *places = samba_arena_alloc(arena, (size_t)most * sizeof *places);
+    if (!first || !places)
+        return SAMBA_ERROR_MEMORY;
+    block->row_begin = y->size;
+    block->row_end = 0;
+    for (int64_t i = 0; i < y->size; i++) {
+        first[i] = count;
+        for (int64_t t = 0; t < y->taps; t++) {
+            int64_t at = y->base + i + t * y->tap_step, row = at / y->stride - p->y;
+            if (at >= 0 && at % y->stride == 0 && row >= 0 && row < p->rows)
+                places[count++] = t * f->x.taps * f->ld + row * p->width;
+        }
+        if (count > first[i]) {
+            block->row_begin = at_most(block->row_begin, i);
+            block->row_end = i + 1;
+        }
+    }
+    first[y->size] = count;
+    block->first = first + (block->row_begin < block->row_end ? block->row_begin : 0);
+    block->places = places;
+    return SAMBA_OK;
+}
+
+/* A row's pieces: elements whose places agree mod the stride, a vector of them at a time. */
+static samba_status fold_columns(const fold *f, const pixels *p, int lanes, samba_arena *arena, samba_fold_block *block)
+{
+    const axis *x = &f->x;
+    int64_t pieces = 0, addends = 0, most = at_most(x->stride, x->size) + divide_up(x->size, lanes);
+    samba_fold_piece *piece = samba_arena_alloc(arena, (size_t)most * sizeof *piece);
+    samba_fold_addend *addend = samba_arena_alloc(arena, (size_t)(most * x->taps) * sizeof *addend);
+    if (!piece || !addend)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t phase = 0; phase < x->stride && phase < x->size; phase++)
+        for (int64_t i = phase; i < x->size; i += lanes * x->stride) {
+            int64_t begin = addends, count = at_most(lanes, divide_up(x->size - i, x->stride));
+            for (int64_t t = 0; t < x->taps; t++) {
+                int64_t at = x->base + i + t * x->tap_step, column;
+                if (at % x->stride)
+                    continue;
+                column = at / x->stride - p->x;
+                int64_t low = column < 0 ? -column : 0, high = at_most(count, p->width - column);
+                if (low < high)
+                    addend[addends++] = (samba_fold_addend){.place = t * f->ld + column, .lanes = (1u << high) - (1u << low)};
+            }
+            if (addends > begin)
+                piece[pieces++] = (samba_fold_piece){i, (int32_t)count, (int32_t)begin, (int32_t)addends};
+        }
+    block->width = x->size;
+    block->step = x->stride;
+    block->pieces = piece;
+    block->addends = addend;
+    block->piece_count = pieces;
+    return SAMBA_OK;
+}
+
+#if defined(__x86_64__)
+static void make_kernels(fold *f)
+{
+    if (!samba_xsmm_is_ready())
+        return;
+    pixels last = block_of_pixels(f, f->bands * f->across - 1);
+    int64_t channels[2] = {f->channels, channels_of(f, f->channel_blocks - 1)};
+    int64_t left = f->batches / f->groups - (f->image_blocks - 1) * f->images;
+    int64_t columns[2] = {most_columns(f), left * last.rows * last.width}, depth[2] = {f->step, depth_of(f, f->steps - 1)};
+    for (int i = 0; i < 16; i++) {
+        int64_t rows = channels[i >> 3 & 1] * f->taps, width = columns[i >> 2 & 1], k = depth[i >> 1 & 1];
+        float alpha = 1, beta = i & 1 ? 0 : 1;
+        int lda = (int)f->ld, ldb = (int)rows, ldc = (int)f->ld, flags = LIBXSMM_GEMM_FLAG_TRANS_B;
+        f->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1].f32 =
+            libxsmm_smmdispatch((int)width, (int)rows, (int)k, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+    }
+}
+#endif
+
+samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+                                const samba_tile_program *program, samba_prepared *prepared)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    fold *f = samba_arena_alloc(prepare->arena, sizeof *f);
+    if (!f)
+        return SAMBA_ERROR_MEMORY;
+    *f = (fold){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    init(problem, f);
+    samba_finish_init(&f->finish, prepare, stage, f->blocks);
+    f->w = samba_factor_data(problem, &f->contract.a);
+    f->dy = samba_factor_data(problem, &f->contract.b);
+    int64_t blocks = f->bands * f->across;
+    f->folds = samba_arena_alloc(prepare->arena, (size_t)blocks * sizeof *f->folds);
+    if (!f->folds)
+        return SAMBA_ERROR_MEMORY;
+    for (int64_t i = 0; i < blocks; i++) {
+        pixels p = block_of_pixels(f, i);
+        SAMBA_TRY(fold_rows(f, &p, prepare->arena, &f->folds[i]));
+        SAMBA_TRY(fold_columns(f, &p, lanes[prepare->kernels->isa], prepare->arena, &f->folds[i]));
+    }
+#if defined(__x86_64__)
+    if (prepare->use_libxsmm)
+        make_kernels(f);
+#endif
+    f->block_bytes = round_up(f->channels * f->taps * f->k * 4, 64);
+    f->group_bytes = f->channel_blocks * f->block_bytes;
+    f->shared_bytes = COUNTER_BYTES + f->groups * f->group_bytes;
+    f->image_at = round_up(samba_tile_thread_scratch(program), 64);
+    f->panel_at = f->image_at + round_up(f->images * at_most(f->unit_blocks * f->channels, f->m) * f->n * 4, 64);
+    f->products_at = f->panel_at + f->k * f->ld * 4;
+    f->thread_bytes = f->products_at + round_up(f->channels * f->taps * f->ld * 4, 64);
+    *prepared = (samba_prepared){.run = run, .state = f, .shared_scratch = f->shared_bytes, .thread_scratch = f->thread_bytes};
+    prepared->phases = 2 + samba_tile_has_collect(program);
+    return SAMBA_OK;
+}

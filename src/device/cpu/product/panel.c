@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Large products by panels: see panel.h. C[m,n] = sum over k of A[m,k] B[k,n], for each batch element.
+ *
+ *   packed B   [step of k][panel][k of the step][64 columns]; the last panel is as narrow as what is left, in whole vectors
+ *   packed A   [step of k][block of rows][rows][k], or [k][rows] where rows are what lies together in memory
+ *   sums       [rows of a unit][columns of a unit], float
+ *
+ * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows of many. A unit
+ * is a part of the other side, packed step by step into a thread's own scratch, times all of the shared side (or a large range of
+ * it, to bound the sums).
+ *
+ * A is read in place where its k lies together and few columns would pay for packing it, or sharing it would take much memory.
+ *
+ * A constant side is packed at refresh, into memory that the stage keeps. Where it is the shared one, a run has nothing to pack before
+ * it multiplies.
+ *
+ * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together, and packed elements are such pairs:
+ * B is [k/2][64][2]; an odd last k is padded with zero. Sums are float all the same.
+ *
+ * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves; a large B would be
+ * read from far away for each block of rows. Then A is shared, and each part of B is packed by who multiplies it. An epilogue of whole rows then waits until all sums are there.
+ *
+ * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot.
+ *
+ * Threads take units as they come free, so that one held up by another program delays no one; what a unit computes does not
+ * depend on who does. Only an epilogue that collects is dealt in fixed parts, as its partial results are the threads'. */
+#include "device/cpu/product/panel.h"
+#include "device/cpu/product/pairs.h"
+#include <limits.h>
+#include <string.h>
+
+enum {
+    WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
+    STEP = 768,           /* most packed k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
+    ROWS = 192,           /* most rows of a block: each panel read from far away serves so many; 576 KiB, which stay there too */
+    LAST_PANELS = 2,      /* beside these a block of rows comes nearer that is packed next: earlier, panels would drive it out again */
+    NEAR_BYTES = 4 << 20, /* of packed B that is soon read again; where it is larger, a smaller A is shared */
+    SHARED_BYTES = 16 << 20, /* most of a packed side that rows are read from, and of sums that lie apart */
+    LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
+    FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
+    PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
+    OWN_PANELS = 4,       /* of a unit where B is a thread's own: a step of them stays in the second cache */
+    FEW_PANELS = 2,       /* the same beside the sums of FEW_ROWS */
+    FEW_ROWS = 512,       /* serve a part of B so rarely that it is better packed where it stays in a cache */
+    HOT_PANELS = 8        /* between two calls of the epilogue */
+};
+#define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
+#define MOST_PACKED (96 << 20)    /* bytes of packed B */
+#define COUNTER_BYTES 64          /* at the start of shared scratch: the next unit to be taken */
+
+typedef struct panels {
+    const samba_tile_program *program;
+    const samba_finish *finish;
+    const samba_kernels *kernels;
+    void (*multiply)(const samba_dense *block, samba_fetch *fetch);
+    samba_contract contract;
+    bool half;       /* bfloat16 pairs */
+    bool rows_lie;   /* packed A is [k][rows] */
+    bool a_in_place;
+    bool whole_rows;
+    bool direct;     /* sums end where the result belongs */
+    bool apart;      /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
+    int64_t batches, m, n, k;
+    bool share_a;    /* A is packed whole, B by units; else the other way */
+    bool keep_a, keep_b; /* packed whole, at refresh */
+    char *kept;          /* a counter as in shared scratch, then that side */
+    int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
+    int64_t unit_blocks, unit_panels, row_units, column_units, units, hot_panels;
+    samba_source a, b; /* as samba_pack wants them; their axes are even */
+    int64_t row_ld;    /* of A as block kernels see it */
+    int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
+    int64_t all_sums_at, shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
+} panels;
+
+enum { ELEMENT = 4 /* bytes: a float or a pair */ };
+
+/* Elements of k as packed. */
+static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? (depth + 1) / 2 : depth; }
+
+static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step, p->k - step * p->step); }
+/* Rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
+static int64_t row_of(const panels *p, int64_t block)
+{
+    return p->m * block / p->row_blocks;
+}
+static int64_t rows_of(const panels *p, int64_t block) { return row_of(p, block + 1) - row_of(p, block); }
+static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
+
+/* Columns of a panel as packed: vectors may read beyond the last. */
+static int64_t pitch_of(const panels *p, int64_t panel) { return round_up(width_of(p, panel), SAMBA_DENSE_ROUND); }
+
+/* ---- packing ---- */
+
+static const char *operand_at(const samba_source *source, int64_t offset, int64_t own, int64_t k)
+{
+    return source->memory + (offset + own * source->factor.own[0] + k * source->factor.inner[0]) * source->memory_size;
+}
+
+/* Places within a packed step. */
+static int64_t panel_place(const panels *p, int64_t step, int64_t panel)
+{
+    return panel * WIDTH * packed_depth(p, depth_of(p, step)) * ELEMENT;
+}
+static int64_t block_place(const panels *p, int64_t block) { return block * p->a_block_bytes; }
+
+static const char *panel_at(const panels *p, int64_t batch, int64_t step, int64_t panel)
+{
+    return operand_at(&p->b, samba_batch_offset(&p->contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
+}
+
+static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, int64_t panel)
+{
+    int64_t depth = depth_of(p, step), width = width_of(p, panel), pitch = pitch_of(p, panel);
+    const char *from = panel_at(p, batch, step, panel);
+    if (p->half)
+        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
+                         (uint16_t *)to, pitch);
+    else
+        samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, pitch);
+    for (int64_t l = 0; l < packed_depth(p, depth) && width < pitch; l++)
+        memset((float *)to + l * pitch + width, 0, (size_t)(pitch - width) * sizeof(float));
+}
+
+static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
+{
+    return operand_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, batch), row_of(p, block), step * p->step);
+}
+
+static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, int64_t block)
+{
+    int64_t depth = depth_of(p, step), rows = rows_of(p, block);
+    const char *from = rows_at(p, batch, step, block);
+    if (p->half && p->rows_lie)
+        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows, (uint16_t *)to,
+                         p->row_ld);
+    else if (p->half)
+        samba_pack_rows_of_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows,
+                                 (uint16_t *)to, 2 * p->row_ld);
+    else if (p->rows_lie)
+        samba_pack(&p->a, from, &p->a.inner_axis, depth, &p->a.own_axis, rows, to, p->row_ld);
+    else
+        samba_pack(&p->a, from, &p->a.own_axis, rows, &p->a.inner_axis, depth, to, p->row_ld);
+}
+
+/* ---- bringing nearer what comes next ---- */
+
+/* A block of an operand, as memory has it. */
+static void fetch_block(const samba_source *source, const char *at, int64_t own, int64_t depth, samba_fetch *fetch)
+{
+    int64_t size = source->memory_size, own_stride = source->factor.own[0], k_stride = source->factor.inner[0];
+    if (k_stride == 1)
+        samba_fetch_rows(fetch, at, depth * size, own, own_stride * size);
+    else if (own_stride == 1)
+        samba_fetch_rows(fetch, at, own * size, depth, k_stride * size);
+}
+
+/* ---- multiplying ---- */
+
+typedef struct panels_unit {
+    int64_t batch, i0, i1, j0, j1; /* blocks of rows, panels */
+} panels_unit;
+
+static panels_unit place_unit(const panels *p, int64_t unit)
+{
+    int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
+    return (panels_unit){.batch = unit / p->column_units / p->row_units,
+                         .i0 = rows * p->row_blocks / p->row_units, .i1 = (rows + 1) * p->row_blocks / p->row_units,
+                         .j0 = columns * p->panel_count / p->column_units, .j1 = (columns + 1) * p->panel_count / p->column_units};
+}
+
+/* The side that units take apart and pack, or read in place, themselves. */
+static bool owns_a(const panels *p) { return !p->share_a && !p->keep_a; }
+static bool owns_b(const panels *p) { return p->share_a && !p->keep_b; }
+
+/* What a unit packs for itself at a step: its rows, which are one block, or else all its panels. */
+static void fetch_own(const panels *p, const panels_unit *at, int64_t step, samba_fetch *fetch)
+{
+    if (owns_a(p))
+        fetch_block(&p->a, rows_at(p, at->batch, step, at->i0), rows_of(p, at->i0), depth_of(p, step), fetch);
+    for (int64_t j = at->j0; owns_b(p) && j < at->j1; j++)
+        fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
+}
+
+/* What is read after block i of a step: the next of the shared rows, or what the unit's next step, or the next unit, packs for itself. */
+static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, const char *block, samba_fetch *fetch)
+{
+    if (i + 1 < at->i1 && p->a_in_place) {
+        fetch_block(&p->a, rows_at(p, at->batch, step, i + 1), rows_of(p, i + 1), depth_of(p, step), fetch);
+    } else if (i + 1 < at->i1) {
+        samba_fetch_rows(fetch, block + p->a_block_bytes, p->a_block_bytes, 1, 0);
+    } else if (step + 1 < p->steps) {
+        fetch_own(p, at, step + 1, fetch);
+    } else if (unit + 1 < p->units) {
+        panels_unit next = place_unit(p, unit + 1);
+        fetch_own(p, &next, 0, fetch);
+    }
+}
+
+/* Stores that miss the caches hold up those behind them. */
+static void fetch_sums(const panels *p, const panels_unit *at, int64_t i, int64_t j, const float *sums, samba_fetch *fetch)
+{
+    float *to = (float *)sums;
+    const float *bias;
+    int64_t pitch = p->sums_ld;
+    if (p->direct) {
+        samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &to, &bias);
+        pitch = p->finish->result_strides[p->finish->rank - 2];
+    }
+    samba_fetch_rows(fetch, to, width_of(p, j) * 4, rows_of(p, i), pitch * 4);
+}
+
+static void multiply(const panels *p, const panels_unit *at, const char *rows, int64_t i, const char *panel, int64_t j, int64_t step,
+                     float *sums, samba_fetch *fetch)
+{
+    int64_t height = rows_of(p, i), width = width_of(p, j), depth = packed_depth(p, depth_of(p, step));
+    samba_dense block = {.rows = height, .cols = width, .k = depth, .a = (const float *)rows, .b = (const float *)panel,
+                         .lda = p->rows_lie ? 1 : p->row_ld, .ska = p->rows_lie ? p->row_ld : 1, .ldb = pitch_of(p, j),
+                         .from = step ? sums : NULL, .from_ld = p->sums_ld, .c = sums, .ldc = p->sums_ld};
+    const float *bias = NULL;
+    bool ends = p->direct && step == p->steps - 1;
+    int last = p->finish->rank - 1;
+    if (ends) {
+        samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &block.c, &bias);
+        block.ldc = p->finish->result_strides[last - 1];
+    }
+    p->multiply(&block, fetch);
+    if (ends && (bias || p->finish->relu))
+        p->finish->run(block.c, block.ldc, bias, p->finish->bias_strides[last - 1], p->finish->bias_strides[last], p->finish->relu,
+                       block.c, block.ldc, height, width);
+}
+
+/* Sums of all rows of a unit stay until its last step, or until an epilogue apart; else each block's are taken at once. */
+static bool keeps_sums(const panels *p) { return p->apart || p->steps > 1; }
+
+static bool keeps_shared(const panels *p) { return p->share_a ? p->keep_a : p->keep_b; }
+
+/* A side that is packed whole: kept, or in shared scratch. */
+static char *packed_side(const panels *p, bool kept, char *scratch, int64_t batch)
+{
+    return (kept ? p->kept + batch * p->kept_batch_bytes : scratch + batch * p->shared_batch_bytes) + COUNTER_BYTES;
+}
+
+static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
+{
+    panels_unit at = place_unit(p, unit);
+    float *sums = p->apart ? (float *)(scratch + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
+                           : (float *)(own + p->sums_at);
+    char *mine = own + p->own_pack_at;
+    const char *whole_a = packed_side(p, p->keep_a, scratch, at.batch), *whole_b = packed_side(p, p->keep_b, scratch, at.batch);
+    bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
+    int64_t last = p->share_a || at.j1 - at.j0 < LAST_PANELS ? at.j0 : at.j1 - LAST_PANELS; /* from here on there is room for what is next */
+    for (int64_t step = 0; step < p->steps; step++) {
+        bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
+        bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
+        const char *a = whole_a + step * p->a_step_bytes;
+        const char *b = own_b ? mine - panel_place(p, step, at.j0) : whole_b + step * p->b_step_bytes;
+        for (int64_t j = at.j0; j < at.j1 && own_b; j++)
+            pack_panel(p, mine + panel_place(p, step, j - at.j0), at.batch, step, j);
+        for (int64_t i = at.i0; i < at.i1; i++) {
+            int64_t row0 = at.batch * p->m + row_of(p, i);
+            float *row_sums = sums + (keeps_sums(p) ? row_of(p, i) - row_of(p, at.i0) : 0) * p->sums_ld;
+            const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_place(p, i);
+            samba_fetch fetch = {0};
+            if (own_a)
+                pack_rows(p, mine, at.batch, step, i);
+            for (int64_t j = at.j0, until; j < at.j1; j = until) {
+                until = ends && !p->whole_rows ? at_most(j + p->hot_panels, at.j1) : at.j1;
+                int64_t cols = at_most(until * WIDTH, p->n) - j * WIDTH;
+                if (ends)
+                    samba_tile_fetch(p->program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
+                for (int64_t l = j; l < until; l++) {
+                    float *panel_sums = row_sums + (l - at.j0) * WIDTH;
+                    if (far_sums && l + 1 < at.j1)
+                        fetch_sums(p, &at, i, l + 1, panel_sums + WIDTH, &fetch);
+                    if (l == last)
+                        fetch_next(p, unit, &at, step, i, block, &fetch);
+                    multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, panel_sums, &fetch);
+                }
+                if (ends)
+                    samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
+            }
+        }
+    }
+}
+
+/* An epilogue apart, by the few rows that one tile has, while those after them come nearer. */
+static void finish_rows(const panels *p, const char *scratch, char *own, int64_t row, int64_t end)
+{
+    int64_t most = p->n < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / p->n : 1;
+    const float *sums = (const float *)(scratch + p->all_sums_at) + row * p->sums_ld;
+    for (int64_t rows; row < end; row += rows, sums += rows * p->sums_ld) {
+        samba_fetch fetch = {0};
+        rows = at_most(most, end - row);
+        int64_t after = at_most(most, end - row - rows);
+        samba_fetch_rows(&fetch, sums + rows * p->sums_ld, p->n * 4, after, p->sums_ld * 4);
+        samba_tile_fetch(p->program, row + rows, after, 0, p->n, &fetch);
+        samba_fetch_all(&fetch);
+        samba_tile_region(p->program, own, row, rows, 0, p->n, sums, p->sums_ld);
+    }
+}
+
+/* A thread's part of packing a side whole. */
+static void pack_side(const panels *p, bool side_a, bool kept, char *scratch, int thread, int threads)
+{
+    int64_t pieces = side_a ? p->row_blocks : p->panel_count;
+    int64_t parts = (kept && p->kept_batch_bytes == 0 ? 1 : p->batches) * p->steps * pieces;
+    if (side_a && p->a_in_place)
+        return;
+    for (int64_t part = thread * parts / threads; part < (thread + 1) * parts / threads; part++) {
+        int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
+        char *to = packed_side(p, kept, scratch, batch);
+        if (side_a)
+            pack_rows(p, to + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
+        else
+            pack_panel(p, to + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
+    }
+}
+
+/* Units as they come free. Nobody resets a kept counter before a run: the last thread to find none left does it for the next. */
+static void take_units(const panels *p, int64_t *next, char *scratch, char *own, int threads)
+{
+    int64_t unit;
+    while ((unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
+        run_unit(p, scratch, own, unit);
+    if (keeps_shared(p) && unit == p->units + threads - 1)
+        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
+}
+
+/* Phases: packing a constant side; packing the shared side, unless that is it; sums and epilogue; an epilogue apart; finishing,
+ * where the epilogue collects. */
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const panels *p = (const panels *)state;
+    int64_t rows = p->batches * p->m, *next = (int64_t *)(keeps_shared(p) ? p->kept : scratch);
+    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
+    if (p->kept && phase == 0) {
+        pack_side(p, p->keep_a, true, scratch, thread, threads);
+        return;
+    }
+    if (p->kept && !keeps_shared(p))
+        phase--;
+    if (phase == 0) {
+        if (thread == 0)
+            __atomic_store_n(next, 0, __ATOMIC_RELAXED);
+        pack_side(p, p->share_a, false, scratch, thread, threads);
+    } else if (phase == 1 && samba_tile_has_collect(p->program) && !p->apart) {
+        samba_tile_begin(p->program, own);
+        for (int64_t unit = thread * p->units / threads; unit < (thread + 1) * p->units / threads; unit++)
+            run_unit(p, scratch, own, unit);
+    } else if (phase == 1) {
+        samba_tile_begin(p->program, own);
+        take_units(p, next, scratch, own, threads);
+    } else if (phase == 2 && p->apart) {
+        finish_rows(p, scratch, own, thread * rows / threads, (thread + 1) * rows / threads);
+    } else if (thread == 0) {
+        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
+    }
+}
+
+/* ---- preparing ---- */
+
+static bool is_pairs(const samba_contract_problem *problem)
+{
+    return problem->contract.a.dtype == SAMBA_BFLOAT16 && problem->contract.b.dtype == SAMBA_BFLOAT16 && samba_pairs_are_fast(problem->kernels->isa);
+}
+
+bool samba_panel_suits(const samba_contract_problem *problem)
+{
+    const samba_contract *c = &problem->contract;
+    if (c->class_ != SAMBA_F32 || c->m_rank != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count)
+        return false;
+    double flops = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
+    bool pairs = is_pairs(problem);
+    if (problem->m < 48 || problem->n < WIDTH || problem->k < 32 || flops < LEAST_FLOPS)
+        return pairs && problem->k > 0; /* nobody else multiplies pairs */
+    int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
+    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <= MOST_PACKED;
+}
+
+/* Axes of a side that is one evenly spaced dim; every offset is index * stride. */
+static samba_status describe(panels *p, const samba_contract_problem *problem, bool second, int64_t own_width, samba_arena *arena)
+{
+    samba_source *source = second ? &p->b : &p->a;
+    const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
+    *source = (samba_source){.kernels = problem->kernels, .class_ = problem->contract.class_, .factor = *factor};
+    source->memory = problem->memory + problem->buffers[factor->buffer].offset +
+                     factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+    int64_t own = second ? problem->n : problem->m;
+    samba_split_init(&source->own, 1, &own, own_width, 1);
+    samba_split_init(&source->inner, 1, &problem->k, p->step, 1);
+    source->own.width = own_width;
+    source->inner.width = p->step;
+    source->own.step = own_width;
+    source->inner.step = p->step;
+    samba_source_describe(source, true);
+    return samba_source_tables(source, arena);
+}
+
+/* How many parts of at most `most` make `total`, dealt evenly; a multiple of `threads` where that many are to be dealt. And the largest. */
+static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
+{
+    int64_t parts = at_most(round_up((total + most - 1) / most, threads), total);
+    *size = (total + parts - 1) / parts;
+    return parts;
+}
+
+/* Which side is packed whole. Few rows serve a part of B too rarely to write it to memory first; packing pairs costs as much as floats, but the
+ * products take half as long. */
+static bool choose_side(panels *p, int64_t a_bytes, int64_t b_bytes)
+{
+    bool few = !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
+    if (p->half)
+        few = few && p->m <= FEW_ROWS / 2 && a_bytes <= NEAR_BYTES;
+    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? SHARED_BYTES : NEAR_BYTES))));
+    return few;
+}
+
+static void choose_blocks(panels *p, const samba_contract_problem *problem)
+{
+    int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
+    int64_t depth_bytes = packed_depth(p, p->k) * ELEMENT, b_bytes = p->batches * p->n * depth_bytes;
+    bool few = choose_side(p, p->batches * p->m * depth_bytes, b_bytes);
+    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
+    bool low = !p->direct && !p->share_a && b_bytes <= NEAR_BYTES; /* the sums need room, and panels are read from near */
+    p->steps = deal(p->k, p->half ? 2 * STEP : STEP, 1, &p->step);
+    if (p->steps > 1) {
+        p->step = round_up(p->step, 16);
+        p->steps = (p->k + p->step - 1) / p->step;
+    }
+    p->row_blocks = deal(p->m, low ? ROWS / 2 : ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->panel_count = (p->n + WIDTH - 1) / WIDTH;
+    if (p->share_a) {
+        p->column_units = deal(p->panel_count, few ? FEW_PANELS : OWN_PANELS, deals, &p->unit_panels);
+        p->row_units = deal(p->row_blocks, LONG / ROWS, 1, &p->unit_blocks);
+    } else {
+        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : LONG / WIDTH, 1, &p->unit_panels);
+        p->row_units = p->row_blocks;
+        p->unit_blocks = 1;
+    }
+    deal(p->unit_panels, HOT_PANELS, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
+    p->units = p->batches * p->row_units * p->column_units;
+    p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
+    if (p->apart) {
+        p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
+        p->sums_ld += p->sums_ld * 4 % PAGE ? 0 : SAMBA_DENSE_ROUND;
+    }
+}
+
+static void lay_out(panels *p, bool constant_a)
+{
+    int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
+    p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
+    int64_t stride = p->a.factor.own[0];
+    bool costly = p->n < FEW_COLUMNS || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES);
+    p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
+                    stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
+    p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
+    p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
+    if (p->row_ld * ELEMENT % PAGE == 0)
+        p->row_ld += 16;
+    if (p->a_in_place)
+        p->row_ld = p->half ? stride / 2 : stride;
+    p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? depth : p->rows) * p->row_ld * ELEMENT, 64);
+    p->a_step_bytes = p->row_blocks * p->a_block_bytes;
+    p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * ELEMENT, 64);
+    a_bytes = p->steps * p->a_step_bytes;
+    b_bytes = p->steps * p->b_step_bytes;
+    p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
+    p->all_sums_at = COUNTER_BYTES + (keeps_shared(p) ? 0 : p->batches * p->shared_batch_bytes);
+    p->shared_bytes = p->all_sums_at + (p->apart ? round_up(p->batches * p->m * p->sums_ld * 4, 64) : 0);
+    own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * ELEMENT, 64) : p->a_block_bytes;
+    own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
+    p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
+    bool sums = !p->apart && (!p->direct || p->steps > 1);
+    p->own_pack_at = p->sums_at + round_up(sums ? at_most((keeps_sums(p) ? p->unit_blocks : 1) * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
+    p->thread_bytes = p->own_pack_at + own;
+}
+
+/* Bytes of the side that is packed at refresh; 0: none. Batch elements that share it have one pack. */
+static int64_t lay_out_kept(panels *p)
+{
+    const samba_factor *factor = p->keep_a ? &p->a.factor : &p->b.factor;
+    p->kept_batch_bytes = 0;
+    int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes);
+    if (!p->keep_a && !p->keep_b)
+        return 0;
+    for (int i = 0; i < p->contract.batch_rank; i++)
+        p->kept_batch_bytes = factor->batch[i] ? bytes : p->kept_batch_bytes;
+    return COUNTER_BYTES + (p->kept_batch_bytes ? p->batches : 1) * bytes;
+}
+
+samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contract_problem *problem,
+                                 const samba_tile_program *program, const samba_finish *finish, const samba_blocks *blocks,
+                                 samba_prepared *prepared)
+{
+    panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
+    if (!p)
+        return SAMBA_ERROR_MEMORY;
+    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .multiply = blocks->dense,
+                  .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows,
+                  .batches = problem->batches, .m = problem->m, .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
+    choose_blocks(p, problem);
+    SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
+    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
+    lay_out(p, problem->constant_a);
+    int64_t kept_bytes = lay_out_kept(p);
+#if defined(__x86_64__)
+    if (p->half)
+        p->multiply = samba_dense_pairs;
+#endif
+    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
+    prepared->refresh_phases = kept_bytes > 0;
+    prepared->kept_bytes = kept_bytes;
+    prepared->kept = kept_bytes ? &p->kept : NULL;
+    prepared->phases = prepared->refresh_phases + !keeps_shared(p) + 1 + p->apart + samba_tile_has_collect(program);
+    return SAMBA_OK;
+}

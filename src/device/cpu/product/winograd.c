@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of 3 x 3 with 4 multiplications a pixel instead of 9 (Winograd's F(2 x 2, 3 x 3); Lavin and Gray, 2015). The result is cut
+ * into tiles of 2 x 2 pixels; each sees 4 x 4 of the image. With these and the weights transformed to 16 places, a tile is 16 sums over
+ * channels of one product each, transformed back:
+ *
+ *   weights    U[place][row][channel], or [place][channel][row]    packed by all threads, kept where they are constant
+ *   input      V[place][channel][tiles of the unit]                a thread's own
+ *   products   M[place][rows of a block][tiles]                    = U V, by the block kernel of large products
+ *   sums       [rows of a block][pixels of the unit]               a thread's own, what the epilogue takes
+ *
+ * The transforms are additions and halves. What rounding does grows little: errors are about twice those of plain sums. But a pixel that is
+ * not finite reaches all of its tile, and so do sums that overflow. So where a unit's result is not finite its block is computed again,
+ * plainly: infinities and NaN are where they belong.
+ *
+ * A unit is some rows of tiles of one image, or some small images. */
+#include "device/cpu/product/winograd.h"
+#include "device/cpu/product/finish.h"
+#include "device/cpu/product/image.h"
+#include <string.h>
+
+enum {
+    PLACES = SAMBA_WINOGRAD_PLACES,
+    WIDTH = 64,                    /* columns of a call of the block kernel */
+    TILES = 160,                   /* of a unit, about */
+    MOST_TILES = 1024,             /* of a unit whose epilogue needs whole images */
+    PRODUCT_BYTES = 400 << 10,     /* of a block of rows */
+    INPUT_BYTES = 8 << 20,         /* of a unit, at most: beyond the second cache, but not far */
+    ROWS = 96,                     /* most of a block */
+    REGISTERS = 6,                 /* rows that the block kernel takes at once */
+    LEAST_CHANNELS = 8,
+    COUNTER_BYTES = 64             /* at the start of shared scratch: the next unit to be taken */
+};
+
+#define LINE_COST 30.0 /* ns, about, of a row of tiles and of a vector of it */
+#define VECTOR_COST 6.0
+
+typedef struct winograd {
+    const samba_tile_program *program;
+    samba_finish finish;
+    const samba_blocks *blocks;
+    samba_contract contract;
+    const float *image, *w;
+    samba_image_axis y, x;
+    samba_winograd_view view;
+    int lanes, channel; /* channel: dim of k */
+    int64_t batches, m, channels, across, down;     /* across, down: tiles of an image */
+    int64_t first_y, first_x;                       /* of the image, what the first tile sees */
+    int64_t taps[9], step, others, other_step, own; /* of weights: taps, elements from one to the next of a vector, and from one vector to the next */
+    bool rows_lie;                                  /* vectors of weights are of rows */
+    int64_t images, image_units, box, boxes, ranges, range_blocks, units; /* box: rows of tiles */
+    int64_t rows, row_blocks, pitch, place_pitch, u_pitch, u_place, sums_pitch;
+    int64_t shared_bytes, lines_at, v_at, m_at, sums_at, thread_bytes;
+    char *kept;
+} winograd;
+
+/* ---- units ---- */
+
+typedef struct winograd_unit {
+    int64_t image, images, tile, tiles; /* rows of tiles */
+    int64_t y, pixels, i0, i1;          /* row of pixels, how many pixels an image has here; blocks of rows */
+} winograd_unit;
+
+static winograd_unit place_unit(const winograd *p, int64_t unit)
+{
+    int64_t range = unit % p->ranges, box = unit / p->ranges % p->boxes, group = unit / p->ranges / p->boxes;
+    winograd_unit at = {.image = group * p->images, .tile = box * p->box, .i0 = range * p->range_blocks};
+    at.images = at_most(p->images, p->batches - at.image);
+    at.tiles = at_most(p->box, p->down - at.tile);
+    at.y = 2 * at.tile;
+    at.pixels = (at_most(at.y + 2 * at.tiles, p->y.size) - at.y) * p->x.size;
+    at.i1 = at_most(at.i0 + p->range_blocks, p->row_blocks);
+    return at;
+}
+
+static int64_t row_of(const winograd *p, int64_t block) { return p->m * block / p->row_blocks; }
+
+/* ---- the three transforms ---- */
+
+static void transform_weights(const winograd *p, float *u, int64_t other)
+{
+    p->blocks->winograd->weights(p->w + other * p->other_step, p->step, p->taps, p->own, u + other * p->u_pitch, p->u_place);
+}
+
+static void transform_input(const winograd *p, const winograd_unit *at, float *lines, float *v)
+{
+    for (int64_t image = 0; image < at->images; image++)
+        for (int64_t c = 0; c < p->channels; c++)
+            samba_winograd_input(p->blocks->winograd, &p->view,
+                                 p->image + samba_image_offset(&p->contract, at->image + image) + c * p->contract.b.inner[p->channel], at->tile,
+                                 at->tiles, lines, v + c * p->pitch + image * at->tiles * p->across, p->channels * p->pitch);
+}
+
+static bool transform_output(const winograd *p, const winograd_unit *at, int64_t rows, const float *m, float *sums)
+{
+    bool finite = true;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < at->images * at->tiles; i++) {
+            int64_t image = i / at->tiles, y = 2 * (i % at->tiles);
+            float *upper = sums + r * p->sums_pitch + image * at->pixels + y * p->x.size;
+            finite &= p->blocks->winograd->output(m + r * p->pitch + i * p->across, p->place_pitch, p->x.size, upper,
+                                                  at->y + y + 1 < p->y.size ? upper + p->x.size : NULL);
+        }
+    return finite;
+}
+
+/* One pixel, as it is defined. */
+static float plain_sum(const winograd *p, const float *image, const float *w, int64_t y, int64_t x)
+{
+    const samba_contract *c = &p->contract;
+    float sum = 0;
+    for (int64_t channel = 0; channel < p->channels; channel++)
+        for (int64_t t = 0; t < 9; t++) {
+            int64_t py = p->first_y + y + t / 3, px = p->first_x + x + t % 3;
+            if (py >= 0 && py < p->y.limit && px >= 0 && px < p->x.limit)
+                sum += w[channel * c->a.inner[p->channel] + p->taps[t]] *
+                       image[channel * c->b.inner[p->channel] + py * p->y.memory + px * p->x.memory];
+        }
+    return sum;
+}
+
+static void compute_plainly(const winograd *p, const winograd_unit *at, int64_t row, int64_t rows, float *sums)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < at->images * at->pixels; i++) {
+            int64_t image = at->image + i / at->pixels, pixel = i % at->pixels;
+            sums[r * p->sums_pitch + i] = plain_sum(p, p->image + samba_image_offset(&p->contract, image), p->w + (row + r) * p->contract.a.own[0],
+                                                    at->y + pixel / p->x.size, pixel % p->x.size);
+        }
+}
+
+/* ---- running ---- */
+
+static void finish_rows(const winograd *p, const winograd_unit *at, char *own, int64_t row, int64_t rows, const float *sums)
+{
+    int64_t col0 = at->y * p->x.size;
+    for (int64_t j = 0; j < at->images; j++, sums += at->pixels) {
+        int64_t row0 = (at->image + j) * p->m + row;
+        if (p->finish.used)
+            samba_finish_region(&p->finish, row0, rows, col0, at->pixels, sums, p->sums_pitch);
+        else
+            samba_tile_region(p->program, own, row0, rows, col0, at->pixels, sums, p->sums_pitch);
+    }
+}
+
+static void run_unit(const winograd *p, const float *u, char *own, int64_t unit)
+{
+    winograd_unit at = place_unit(p, unit);
+    int64_t tiles = at.images * at.tiles * p->across;
+    float *v = (float *)(own + p->v_at), *m = (float *)(own + p->m_at), *sums = (float *)(own + p->sums_at);
+    transform_input(p, &at, (float *)(own + p->lines_at), v);
+    for (int64_t i = at.i0; i < at.i1; i++) {
+        int64_t row = row_of(p, i), rows = row_of(p, i + 1) - row;
+        samba_fetch fetch = {0};
+        for (int64_t j = 0; j < at.images && !p->finish.used; j++)
+            samba_tile_fetch(p->program, (at.image + j) * p->m + row, rows, at.y * p->x.size, at.pixels, &fetch);
+        for (int64_t place = 0; place < PLACES; place++)
+            for (int64_t j = 0; j < tiles; j += WIDTH) {
+                samba_dense block = {.rows = rows, .cols = at_most(WIDTH, tiles - j), .k = p->channels,
+                                     .a = u + place * p->u_place + row * (p->rows_lie ? 1 : p->u_pitch),
+                                     .lda = p->rows_lie ? 1 : p->u_pitch, .ska = p->rows_lie ? p->u_pitch : 1,
+                                     .b = v + place * p->channels * p->pitch + j, .ldb = p->pitch,
+                                     .c = m + place * p->place_pitch + j, .ldc = p->pitch};
+                p->blocks->dense(&block, &fetch);
+            }
+        if (!transform_output(p, &at, rows, m, sums))
+            compute_plainly(p, &at, row, rows, sums);
+        finish_rows(p, &at, own, row, rows, sums);
+    }
+}
+
+/* Phases: weights that are constant; weights; units, as they come free unless the epilogue collects; finishing, where it does. */
+static void run(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    const winograd *p = (const winograd *)state;
+    int64_t *next = (int64_t *)scratch, i;
+    float *u = (float *)(p->kept ? p->kept : scratch + COUNTER_BYTES);
+    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
+    phase -= p->kept != NULL;
+    if (phase == 0 && thread == 0)
+        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
+    if (phase < 0 || (phase == 0 && !p->kept)) {
+        for (i = thread * p->others / threads; i < (thread + 1) * p->others / threads; i++)
+            transform_weights(p, u, i);
+    } else if (phase == 1 && samba_tile_has_collect(p->program)) {
+        samba_tile_begin(p->program, own);
+        for (i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
+            run_unit(p, u, own, i);
+    } else if (phase == 1) {
+        samba_tile_begin(p->program, own);
+        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
+            run_unit(p, u, own, i);
+    } else if (phase == 2 && thread == 0) {
+        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
+    }
+}
+
+/* ---- preparing ---- */
+
+static int64_t rows_for(const winograd *p, int64_t tiles)
+{
+    int64_t rows = PRODUCT_BYTES / 4 / PLACES / (tiles + p->lanes) / REGISTERS * REGISTERS;
+    return rows < REGISTERS ? REGISTERS : at_most(rows, ROWS);
+}
+
+/* ns, about. A row of tiles costs its start, and vectors that are not full where it is short. */
+static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
+{
+    double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
+    double places = PLACES * (double)p->channels * (double)rows * tiles / (5.0 * p->lanes);
+    double few = (double)rows_for(p, rows_of_tiles * p->across);
+    return places * (0.95 + 1.5 / few + 6.0 / (double)p->channels) +
+           (double)(rows_of_tiles * (p->channels + rows)) * (LINE_COST + VECTOR_COST * vectors) + 500.0;
+}
+
+static double cost_of(const winograd *p, int threads)
+{
+    double full = unit_cost(p, p->images * p->box, divide_up(p->m, p->ranges)), last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
+    double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last);
+    double dealt = (double)divide_up(p->units, threads) * (all / (double)p->units), least = all / threads;
+    double weights = (double)(p->m * p->channels) * (p->rows_lie ? 34.0 : 20.0); /* 16 places to be written and read from afar */
+    return (dealt > least ? dealt : least) + weights / threads;
+}
+
+static double choose_units(winograd *p, int threads)
+{
+    winograd best = *p;
+    double cost = -1;
+    int64_t area = p->down * p->across, most_images = at_most(p->batches, TILES / area), most_box = at_most(p->down, TILES / p->across);
+    bool whole = most_images > 1 || p->contract.whole_rows;
+    most_images = most_images < 1 ? 1 : most_images;
+    most_box = most_box < 1 ? 1 : most_box;
+    for (int64_t images = 1; images <= most_images; images++)
+        for (int64_t box = whole ? p->down : 1; box <= (whole ? p->down : most_box); box++)
+            for (int64_t ranges = 1; ranges <= threads && ranges <= p->m; ranges++) {
+                p->images = images;
+                p->image_units = divide_up(p->batches, images);
+                p->box = box;
+                p->boxes = divide_up(p->down, box);
+                p->ranges = ranges;
+                p->units = p->image_units * p->boxes * ranges;
+                double way = cost_of(p, threads);
+                if (cost < 0 || way < cost) {
+                    cost = way;
+                    best = *p;
+                }
+            }
+    *p = best;
+    return cost;
+}
+
+static bool is_three(const samba_image_axis *a)
+{
+    return a->own == 1 && a->taps == 3 && (a->tap_step == 1 || a->tap_step == -1);
+}
+
+/* What the first window sees first. A window that runs backwards has its taps turned. */
+static int64_t first_of(const samba_image_axis *a) { return a->base + (a->tap_step < 0 ? 2 * a->tap_step : 0); }
+static int64_t tap_place(const samba_contract *c, const samba_image_axis *a, int64_t i)
+{
+    return c->a.inner[a->tap] * (a->tap_step < 0 ? 2 - i : i);
+}
+
+static void describe_weights(winograd *p)
+{
+    const samba_contract *c = &p->contract;
+    int64_t row = c->a.own[0], channel = c->a.inner[p->channel];
+    for (int64_t t = 0; t < 9; t++)
+        p->taps[t] = tap_place(c, &p->y, t / 3) + tap_place(c, &p->x, t % 3);
+    p->rows_lie = (row < 0 ? -row : row) < (channel < 0 ? -channel : channel);
+    p->own = p->rows_lie ? p->m : p->channels;
+    p->others = p->rows_lie ? p->channels : p->m;
+    p->step = p->rows_lie ? row : channel;
+    p->other_step = p->rows_lie ? channel : row;
+    p->u_pitch = round_up(p->own, 16);
+    p->u_place = p->others * p->u_pitch;
+}
+
+static double init(const samba_contract_problem *problem, winograd *p)
+{
+    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
+    const samba_contract *c = &problem->contract;
+    if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 || c->k_rank != 3)
+        return -1;
+    p->contract = *c;
+    p->lanes = lanes[problem->kernels->isa];
+    p->channel = 3 - p->y.tap - p->x.tap;
+    p->channels = c->k[p->channel];
+    p->batches = problem->batches;
+    p->m = problem->m;
+    p->across = divide_up(p->x.size, 2);
+    p->down = divide_up(p->y.size, 2);
+    p->first_y = first_of(&p->y);
+    p->first_x = first_of(&p->x);
+    if (p->channels < LEAST_CHANNELS || p->m < LEAST_CHANNELS || (c->whole_rows && p->across * p->down > MOST_TILES) || p->across > MOST_TILES)
+        return -1;
+    describe_weights(p);
+    double cost = choose_units(p, problem->threads);
+    int64_t tiles = p->images * p->box * p->across;
+    p->pitch = round_up(tiles + p->lanes - 1, 16); /* a row of tiles may end within a vector */
+    if (PLACES * p->channels * p->pitch * 4 > INPUT_BYTES)
+        return -1;
+    p->row_blocks = divide_up(p->m, rows_for(p, tiles));
+    p->row_blocks = round_up(p->row_blocks, p->ranges);
+    p->row_blocks = at_most(p->row_blocks, p->m);
+    p->rows = divide_up(p->m, p->row_blocks);
+    p->range_blocks = divide_up(p->row_blocks, p->ranges);
+    p->place_pitch = p->rows * p->pitch;
+    p->view = (samba_winograd_view){p->first_y, p->first_x, p->y.limit, p->x.limit, p->y.memory, p->across,
+                                    round_up(p->across + 1, p->lanes) + p->lanes};
+    p->sums_pitch = round_up(p->images * at_most(2 * p->box, p->y.size) * p->x.size, 16);
+    return cost;
+}
+
+double samba_winograd_cost(const samba_contract_problem *problem)
+{
+    winograd p = {0};
+    double cost = init(problem, &p);
+    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)problem->n / problem->threads * problem->finish_cost + 1000.0;
+}
+
+samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
+                                    const samba_tile_program *program, samba_prepared *prepared)
+{
+    winograd *p = samba_arena_alloc(prepare->arena, sizeof *p);
+    if (!p)
+        return SAMBA_ERROR_MEMORY;
+    *p = (winograd){.program = program, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    init(problem, p);
+    samba_finish_init(&p->finish, prepare, stage, p->blocks);
+    p->image = samba_factor_data(problem, &p->contract.b);
+    p->w = samba_factor_data(problem, &p->contract.a);
+    int64_t packed = round_up(PLACES * p->u_place * 4, 64), kept = problem->constant_a ? packed : 0;
+    p->shared_bytes = COUNTER_BYTES + packed - kept;
+    p->lines_at = round_up(samba_tile_thread_scratch(program), 64);
+    p->v_at = p->lines_at + round_up(samba_winograd_lines(&p->view, p->box) * 4, 64);
+    p->m_at = p->v_at + round_up(PLACES * p->channels * p->pitch * 4, 64);
+    p->sums_at = p->m_at + round_up(PLACES * p->place_pitch * 4, 64);
+    p->thread_bytes = p->sums_at + round_up(p->rows * p->sums_pitch * 4, 64);
+    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
+    prepared->refresh_phases = kept > 0;
+    prepared->kept_bytes = kept;
+    prepared->kept = kept ? &p->kept : NULL;
+    prepared->phases = prepared->refresh_phases + 2 + samba_tile_has_collect(program);
+    return SAMBA_OK;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which stages find their operands in no cache. What was touched not long ago is still in the last one; how long ago is counted in bytes that
+ * stages moved since, as in Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies" (1970), which counts different ones.
+ * Runs repeat, so before the first stage stands the last. */
+#ifndef SAMBA_REUSE_H
+#define SAMBA_REUSE_H
+
+#include "plan/plan.h"
+
+/* Bytes that may be moved and what was touched before them is still near: half of the last cache, which other programs use as well. */
+int64_t samba_reuse_near(void);
+
+/* far, of a byte for each stage of the plan, zeroed: 1 where most of what the stage touches was touched last more than `near` bytes ago. */
+samba_status samba_reuse_find(samba_context *context, const samba_plan *plan, int64_t near, uint8_t *far);
+
+#endif

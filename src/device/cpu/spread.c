@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See spread.h. Elsewhere than on Linux threads stay where they are. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "device/cpu/spread.h"
+
+#include <sched.h>
+#include <stdbool.h>
+
+#ifdef __linux__
+#define LONGEST 64 /* regions between two moves of a thread that is put back again and again: it and the scheduler shall not quarrel */
+
+static void move_away(const samba_spread *team, int thread)
+{
+    cpu_set_t allowed, rest;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    rest = allowed;
+    for (int i = 0; i < thread; i++) {
+        int place = atomic_load_explicit(&team[i].place, memory_order_relaxed);
+        if (place > 0 && place <= CPU_SETSIZE)
+            CPU_CLR((size_t)place - 1, &rest);
+    }
+    if (CPU_COUNT(&rest) > 0 && sched_setaffinity(0, sizeof rest, &rest) == 0)
+        sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+void samba_spread_enter(samba_spread *team, int thread)
+{
+    int here = sched_getcpu() + 1;
+    bool taken = false;
+    for (int i = 0; i < thread; i++)
+        taken = taken || atomic_load_explicit(&team[i].place, memory_order_relaxed) == here;
+    if (!taken || here == 0) {
+        team[thread].patience -= team[thread].patience > 0;
+    } else if (team[thread].wait > 0) {
+        team[thread].wait--;
+    } else {
+        team[thread].wait = team[thread].patience;
+        team[thread].patience = team[thread].patience < LONGEST / 2 ? 2 * team[thread].patience + 1 : LONGEST;
+        move_away(team, thread);
+        here = sched_getcpu() + 1;
+    }
+    atomic_store_explicit(&team[thread].place, here, memory_order_relaxed);
+}
+#else
+void samba_spread_enter(samba_spread *team, int thread)
+{
+    (void)team;
+    (void)thread;
+}
+#endif

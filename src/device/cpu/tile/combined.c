@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two or three instructions of a tile program in one pass over their elements (combine.c finds them). What bounds short loops in
+ * the first-level cache is the store of each result, so one that nobody else reads is not stored. Compiled once for each ISA.
+ *
+ * No bit of a result differs from what the instructions give one by one: products and sums are rounded separately, and sums are
+ * added in reduce.c's order. */
+#include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/reduce_sum.h"
+#include "device/cpu/isa/vector_bits.h"
+
+/* A vector of floats wherever they lie, not returned by a function: how it would be passed depends on the ISA. */
+typedef float lanes_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t lanes_i32 __attribute__((vector_size(64)));
+#define LANES_AT(p) ((samba_lanes_f32) * (const lanes_anywhere *)(p))
+
+#define PAIR(name, expression)                                                                                               \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
+    {                                                                                                                        \
+        float *d = d_;                                                                                                       \
+        const float *a = a_, *b = b_, *c = c_;                                                                               \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            float x = a[i], y = b[i], z = c[i];                                                                              \
+            (void)y, (void)z; /* relu has none */                                                                            \
+            d[i] = expression;                                                                                               \
+        }                                                                                                                    \
+    }
+#define ARITHMETIC_PAIRS(name, first)                                                                                        \
+    PAIR(name##_add, (first) + z)                                                                                            \
+    PAIR(name##_sub, (first) - z)                                                                                            \
+    PAIR(name##_from, z - (first))                                                                                           \
+    PAIR(name##_mul, (first) * z)
+#define PAIRS(name, first)                                                                                                   \
+    ARITHMETIC_PAIRS(name, first)                                                                                            \
+    PAIR(name##_minimum, lesser(first, z))                                                                                   \
+    PAIR(name##_maximum, greater(first, z))                                                                                  \
+    PAIR(name##_relu, positive(first))
+/* as kernels.c has them: NaN wins, and of equal ones the second */
+INLINE float lesser(float x, float y) { return x < y || x != x ? x : y; }
+INLINE float greater(float x, float y) { return x > y || x != x ? x : y; }
+INLINE float positive(float x) { return x < 0 ? 0 : x; }
+PAIRS(add, x + y)
+PAIRS(sub, x - y)
+PAIRS(mul, x * y)
+ARITHMETIC_PAIRS(minimum, lesser(x, y))
+ARITHMETIC_PAIRS(maximum, greater(x, y))
+ARITHMETIC_PAIRS(relu, positive(x))
+
+/* Two bounds, of which a compiler makes branches when they are written as above: x where one holds, else y. */
+#define CHOSEN(mask, x, y) ((samba_lanes_f32)(((lanes_i32)(x) & (mask)) | ((lanes_i32)(y) & ~(mask))))
+#define LESSER(x, y) CHOSEN((x < y) | (x != x), x, y)
+#define GREATER(x, y) CHOSEN((x > y) | (x != x), x, y)
+#define BOUNDS(name, FIRST, THEN, first, then)                                                                               \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
+    {                                                                                                                        \
+        enum { LANES = sizeof(samba_lanes_f32) / sizeof(float) };                                                            \
+        float *d = d_;                                                                                                       \
+        const float *a = a_, *b = b_, *c = c_;                                                                               \
+        int64_t i = 0;                                                                                                       \
+        for (; i + LANES <= n; i += LANES) {                                                                                 \
+            samba_lanes_f32 x = LANES_AT(a + i), y = LANES_AT(b + i), z = LANES_AT(c + i);                                   \
+            x = FIRST(x, y);                                                                                                 \
+            x = THEN(x, z);                                                                                                  \
+            memcpy(d + i, &x, sizeof x);                                                                                     \
+        }                                                                                                                    \
+        for (; i < n; i++)                                                                                                   \
+            d[i] = then(first(a[i], b[i]), c[i]);                                                                            \
+    }
+BOUNDS(minimum_maximum, LESSER, GREATER, lesser, greater)
+BOUNDS(maximum_minimum, GREATER, LESSER, greater, lesser)
+
+#define ROWS(name, expression)                                                                                               \
+    static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                            \
+    {                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++, d += cols, a += cols) {                                                           \
+            float y = s[r];                                                                                                  \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t c = 0; c < cols; c++) {                                                                             \
+                float x = a[c];                                                                                              \
+                d[c] = expression;                                                                                           \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+ROWS(add, x + y)
+ROWS(sub, x - y)
+ROWS(mul, x *y)
+
+SAMBA_ROW_SUM(f32, float)
+static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first)
+{
+    for (int64_t r = 0; r < rows; r++, a += cols, b += cols)
+        d[r] = samba_long_sum_f32(d[r], a, b, cols, first);
+}
+
+/* where(x compared with y, b, c) */
+#define SELECT(name, comparison)                                                                                             \
+    static void select_##name(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n) \
+    {                                                                                                                        \
+        SAMBA_VECTOR_LOOP                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                                    \
+            float x = a[i], y = b[i], yes = if_true[i], no = if_false[i];                                                    \
+            d[i] = comparison ? yes : no;                                                                                    \
+        }                                                                                                                    \
+    }
+SELECT(eq, x == y)
+SELECT(ne, x != y)
+SELECT(lt, x < y)
+SELECT(le, x <= y)
+SELECT(gt, x > y)
+SELECT(ge, x >= y)
+
+static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)
+{
+    SAMBA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t low = bfloat16_of_float(a[i]);
+        memory[i] = low;
+        d[i] = float_of_bfloat16(low);
+    }
+}
+
+/* ---- norms ---- */
+
+/* A map of a, b and c, and for each row the sum of what it gives, or of that times itself or c, in reduce.c's order. `map` and `with` are known
+ * where this is compiled. */
+enum { NONE, ITSELF, C }; /* what the second sum multiplies */
+
+#define MAPPED(map, x, y, z) ((map) == SAMBA_SUMMED_ADD ? (x) + (y) : (map) == SAMBA_SUMMED_ADD_ADD ? ((x) + (y)) + (z) : (map) == SAMBA_SUMMED_MUL ? (x) * (y) : (x) - (y))
+
+typedef struct row_sums {
+    samba_lanes_f32 parts[4], products[4];
+} row_sums;
+
+INLINE void mapped_lanes(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
+                         row_sums *to, const int part)
+{
+    samba_lanes_f32 y = map == SAMBA_SUMMED_CENTER ? center - (samba_lanes_f32){0} : LANES_AT(b); /* less 0 a -0 stays one */
+    samba_lanes_f32 x = MAPPED(map, LANES_AT(a), y, map == SAMBA_SUMMED_ADD_ADD ? LANES_AT(c) : y);
+    memcpy(d, &x, sizeof x);
+    if (sums)
+        to->parts[part] += x;
+    if (with != NONE)
+        to->products[part] += x * (with == C ? LANES_AT(c) : x);
+}
+
+INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
+                         int64_t n, float *sum, float *dot)
+{
+    enum { LANES = 16, PARTS = 4 };
+    float total = 0, product = 0;
+    int64_t i = 0;
+    if (n >= SHORT_SUM) {
+        row_sums to = {0};
+        for (; i + PARTS * LANES <= n; i += PARTS * LANES)
+            UNROLL for (int p = 0; p < PARTS; p++)
+                mapped_lanes(map, sums, with, d + i + p * LANES, a + i + p * LANES, b + i + p * LANES, c + i + p * LANES, center, &to, p);
+        for (; i + LANES <= n; i += LANES)
+            mapped_lanes(map, sums, with, d + i, a + i, b + i, c + i, center, &to, 0);
+        samba_lanes_f32 parts = (to.parts[0] + to.parts[1]) + (to.parts[2] + to.parts[3]);
+        samba_lanes_f32 products = (to.products[0] + to.products[1]) + (to.products[2] + to.products[3]);
+        total = samba_across_f32(&parts);
+        product = samba_across_f32(&products);
+    }
+    for (; i < n; i++) {
+        float y = map == SAMBA_SUMMED_CENTER ? center : b[i];
+        d[i] = MAPPED(map, a[i], y, map == SAMBA_SUMMED_ADD_ADD ? c[i] : y);
+        total += d[i];
+        product += d[i] * (with == C ? c[i] : d[i]);
+    }
+    *sum = total;
+    *dot = product;
+}
+
+#define SUMMED(name, map, sums, with)                                                                                        \
+    static void summed_##name(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows, int64_t cols, bool first) \
+    {                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++) {                                                                                 \
+            int64_t i = 0;                                                                                                   \
+            bool start = first;                                                                                              \
+            do {                                                                                                             \
+                int64_t at = r * cols + i, n = cols - i < SUM_BLOCK ? cols - i : SUM_BLOCK;                                  \
+                float part, product;                                                                                         \
+                mapped_block(map, sums, with, d + at, a + at, map == SAMBA_SUMMED_CENTER ? b : b + at, c + at, map == SAMBA_SUMMED_CENTER ? b[r] : 0, n, &part, &product); \
+                if (sums)                                                                                                    \
+                    sum[r] = start ? part : sum[r] + part;                                                                   \
+                if (with != NONE)                                                                                            \
+                    dot[r] = start ? product : dot[r] + product;                                                             \
+                start = false;                                                                                               \
+                i += SUM_BLOCK;                                                                                              \
+            } while (i < cols);                                                                                              \
+        }                                                                                                                    \
+    }
+SUMMED(add, SAMBA_SUMMED_ADD, true, NONE)
+SUMMED(add_add, SAMBA_SUMMED_ADD_ADD, true, NONE)
+SUMMED(mul, SAMBA_SUMMED_MUL, true, C)
+SUMMED(center, SAMBA_SUMMED_CENTER, false, ITSELF)
+
+/* Of elements x y z and values a row p q o */
+#define NORM(name, expression)                                                                                               \
+    static void norm_##name(float *d, const float *a, const float *b, const float *c, const float *s, const float *t, const float *u, int64_t rows, \
+                            int64_t cols)                                                                                    \
+    {                                                                                                                        \
+        for (int64_t r = 0; r < rows; r++, d += cols, a += cols, b += cols, c += cols) {                                     \
+            float p = s[r], q = t[r], o = u[r];                                                                              \
+            SAMBA_VECTOR_LOOP                                                                                                \
+            for (int64_t i = 0; i < cols; i++) {                                                                             \
+                float x = a[i], y = b[i], z = c[i];                                                                          \
+                (void)y, (void)z, (void)q, (void)o;                                                                          \
+                d[i] = expression;                                                                                           \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }
+NORM(standardize, (x - p) * q)
+NORM(affine, x *p *y + z)
+NORM(slope, ((x - p) - y * q) * o)
+NORM(slope_add, ((x - p) - y * q) * o + z)
+
+#define ARITHMETIC_OF(name) name##_add, name##_sub, name##_from, name##_mul
+#define PAIRS_OF(name) {ARITHMETIC_OF(name), name##_minimum, name##_maximum, name##_relu}
+const samba_combined SAMBA_ISA_NAME(samba_combined) = {
+    .pair = {PAIRS_OF(add), PAIRS_OF(sub), PAIRS_OF(mul), {ARITHMETIC_OF(minimum), NULL, minimum_maximum, NULL},
+             {ARITHMETIC_OF(maximum), maximum_minimum, NULL, NULL}, {ARITHMETIC_OF(relu), NULL, NULL, NULL}},
+    .rows = {rows_add, rows_sub, rows_mul},
+    .dot = dot,
+    .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
+    .round = round_bfloat16,
+    .summed = {summed_add, summed_add_add, summed_mul, summed_center},
+    .norm = {norm_standardize, norm_affine, norm_slope, norm_slope_add},
+};

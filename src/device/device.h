@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device is to a session: memory at offsets of one arena, copies in and out, sections built once and run by number. cpu.c
+ * and null.c are the devices there are.
+ *
+ * open, allocate and build come in this order, once each; close ends it at any point and frees all. measure may stand in the place of
+ * allocate and build: nothing but close comes after it. write and read may be called by several threads at once for ranges that do not
+ * overlap. map gives the place itself; NULL: not in this process. run may return before the sections are done; wait returns after, and
+ * only then may memory be read and the host memory of its copies be touched. Neither allocates. */
+#ifndef SAMBA_DEVICE_H
+#define SAMBA_DEVICE_H
+
+#include "plan/plan.h"
+#include <sambaflow/profile.h>
+
+typedef struct samba_device_options {
+    samba_context *context;
+    int threads;     /* >= 1 */
+    const char *isa; /* NULL: the best */
+} samba_device_options;
+
+typedef struct samba_profiler { /* where a device notes times; profile.c */
+    bool with_stages;
+    samba_time *sections, *stages;
+    samba_profile_event *events;
+    int64_t event_count, event_room, left_out;
+    double origin;
+} samba_profiler;
+/* One run of a section (stage -1) or stage, from `begin` to `end` of samba_seconds. */
+void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stage, double begin, double end);
+
+typedef struct samba_device { /* each device's struct begins with it */
+    const struct samba_device_interface *interface;
+    const char *isa; /* in use; static text */
+    const char *caution; /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
+    int64_t scratch; /* bytes that build added to the arena's: working memory of the greediest stage */
+    int64_t kept;    /* and packs of constants */
+    samba_profiler *profiler; /* set by the session between runs: to be told what sections take; NULL: not wanted */
+} samba_device;
+
+typedef struct samba_device_copy { /* between device memory and the host's */
+    int64_t offset;
+    char *host;
+    int64_t bytes;
+} samba_device_copy;
+typedef struct samba_device_run { /* copies in, sections, copies out; those only where nothing went wrong */
+    const int32_t *sections;
+    const samba_device_copy *in, *out;
+    int32_t section_count, in_count, out_count;
+} samba_device_run;
+
+typedef struct samba_device_interface {
+    const char *name;
+    samba_status (*open)(const samba_device_options *options, samba_device **device);
+    void (*close)(samba_device *device);
+    samba_status (*allocate)(samba_device *device, int64_t bytes); /* the arena, all zeros */
+    samba_status (*write)(samba_device *device, int64_t offset, const void *host, size_t size);
+    samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
+    char *(*map)(samba_device *device, int64_t offset);
+    samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
+    samba_status (*rebuild)(samba_device *device); /* after offsets of the plan's buffers have changed: addresses relative to map(0); may be NULL */
+    samba_status (*measure)(samba_device *device, const samba_plan *plan); /* what build would add to the arena's memory: scratch, kept */
+    samba_status (*run)(samba_device *device, const samba_device_run *run);
+    samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
+} samba_device_interface;
+
+extern const samba_device_interface samba_device_cpu, samba_device_null;
+
+/* ---- host_memory.c: an arena in this process's memory, for devices that live there ---- */
+typedef struct samba_host_memory {
+    samba_context *context;
+    char *data; /* 64-byte aligned; NULL: not there */
+    size_t size;
+} samba_host_memory;
+/* Zeroed by `threads` threads, each the part that lies nearest to it. MEMORY says how much the machine has. */
+samba_status samba_host_memory_new(samba_context *context, int64_t bytes, int threads, samba_host_memory *memory);
+void samba_host_memory_free(samba_host_memory *memory);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What runs never change. Memory is constant that no stage writes and the host does not give with each run: parameters of inference,
+ * buffers. A stage that reads nothing else makes constants again, if its results have memory of their own: bfloat16 copies of weights,
+ * tables of positions. A device computes and packs such things once, and again when the host has written constant memory.
+ *
+ * Buffers may overlap, so all is decided by ranges of memory. Those that overlap are an island; whatever is true of one byte counts for
+ * the whole island, which errs on the side of what is not constant. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+static int by_begin(const void *left, const void *right)
+{
+    const samba_island *a = left, *b = right;
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+static void add(const samba_plan *plan, samba_constants *constants, int32_t buffer, samba_island facts)
+{
+    const samba_buffer *range = &plan->buffers[buffer];
+    if (range->bytes == 0)
+        return;
+    facts.begin = range->offset;
+    facts.end = range->offset + range->bytes;
+    constants->islands[constants->island_count++] = facts;
+}
+
+static void join_overlapping(samba_constants *constants)
+{
+    int32_t count = 0;
+    qsort(constants->islands, (size_t)constants->island_count, sizeof *constants->islands, by_begin);
+    for (int32_t i = 0; i < constants->island_count; i++) {
+        const samba_island next = constants->islands[i];
+        samba_island *last = count ? &constants->islands[count - 1] : NULL;
+        if (!last || next.begin >= last->end) {
+            constants->islands[count++] = next;
+            continue;
+        }
+        last->end = next.end > last->end ? next.end : last->end;
+        last->stage = next.writers ? next.stage : last->stage;
+        last->writers += next.writers;
+        last->named |= next.named;
+        last->given |= next.given;
+    }
+    constants->island_count = count;
+    for (int32_t i = 0; i < count; i++)
+        constants->islands[i].constant = constants->islands[i].writers == 0 && !constants->islands[i].given;
+}
+
+/* The first island that ends behind the offset. */
+static int32_t find(const samba_constants *constants, int64_t offset)
+{
+    int32_t low = 0, high = constants->island_count;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (constants->islands[middle].end <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* What lies between islands is never written. */
+static bool is_constant(const samba_constants *constants, const samba_buffer *range)
+{
+    for (int32_t i = find(constants, range->offset); i < constants->island_count; i++) {
+        if (constants->islands[i].begin >= range->offset + range->bytes)
+            break;
+        if (!constants->islands[i].constant)
+            return false;
+    }
+    return true;
+}
+
+/* The island that the stage alone writes; NULL where it is not alone or nothing is written. */
+static samba_island *own_island(const samba_constants *constants, const samba_buffer *range, int32_t stage)
+{
+    int32_t i = find(constants, range->offset);
+    if (range->bytes == 0 || i == constants->island_count)
+        return NULL;
+    samba_island *island = &constants->islands[i];
+    return island->writers == 1 && island->stage == stage && !island->named && !island->given ? island : NULL;
+}
+
+/* With `make`, what the stage writes becomes constant. */
+static bool look_at_stage(const samba_plan *plan, const samba_constants *constants, int32_t index, bool make)
+{
+    const samba_stage *stage = &plan->stages[index];
+    bool contract = stage->kind == SAMBA_STAGE_CONTRACT;
+    if (contract && (!is_constant(constants, &plan->buffers[stage->contract.a.buffer]) ||
+                     !is_constant(constants, &plan->buffers[stage->contract.b.buffer])))
+        return false;
+    for (int32_t o = 0; o < stage->operand_count; o++) {
+        int32_t buffer = stage->operands[o].buffer;
+        int access = buffer < 0 ? 0 : samba_stage_access(stage, o);
+        samba_island *own = access & SAMBA_WRITES ? own_island(constants, &plan->buffers[buffer], index) : NULL;
+        if (make && own)
+            own->constant = true;
+        else if (((access & SAMBA_READS) && !is_constant(constants, &plan->buffers[buffer])) || ((access & SAMBA_WRITES) && !own))
+            return false;
+    }
+    return true;
+}
+
+samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, samba_constants *constants)
+{
+    size_t most = (size_t)plan->tensor_count + (size_t)plan->argin_count;
+    for (int32_t s = 0; s < plan->stage_count; s++)
+        most += (size_t)plan->stages[s].operand_count;
+    *constants = (samba_constants){.buffer = samba_arena_alloc(arena, (size_t)plan->buffer_count * sizeof(bool)),
+                                   .stage = samba_arena_alloc(arena, (size_t)plan->stage_count * sizeof(bool)),
+                                   .islands = samba_arena_alloc(arena, most * sizeof(samba_island))};
+    if (!constants->buffer || !constants->stage || !constants->islands)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t t = 0; t < plan->tensor_count; t++)
+        add(plan, constants, plan->tensors[t].buffer, (samba_island){.named = true, .given = plan->tensors[t].kind == SAMBA_KIND_INPUT});
+    for (int32_t a = 0; a < plan->argin_count; a++)
+        add(plan, constants, plan->argins[a].buffer, (samba_island){.given = true});
+    for (int32_t s = 0; s < plan->stage_count; s++)
+        for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
+            if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES)
+                add(plan, constants, plan->stages[s].operands[o].buffer, (samba_island){.writers = 1, .stage = s});
+    join_overlapping(constants);
+    for (int32_t s = 0; s < plan->stage_count; s++) { /* in order: what is made later is not constant when read before */
+        constants->stage[s] = look_at_stage(plan, constants, s, false);
+        if (constants->stage[s])
+            look_at_stage(plan, constants, s, true);
+    }
+    for (int32_t b = 0; b < plan->buffer_count; b++)
+        constants->buffer[b] = is_constant(constants, &plan->buffers[b]);
+    return SAMBA_OK;
+}
+
+bool samba_constants_spared(const samba_constants *constants, int64_t offset, int64_t bytes)
+{
+    int32_t i = find(constants, offset);
+    const samba_island *island = &constants->islands[i];
+    return i < constants->island_count && !island->constant && island->begin <= offset && offset + bytes <= island->end;
+}

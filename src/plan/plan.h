@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan: everything a PEF says, in memory. The compiler fills one, pef/write.c stores it, pef/read.c loads and checks it, the runtime runs
+ * it. All pointers live in the plan's arena. docs/pef.md describes the file. */
+#ifndef SAMBA_PLAN_H
+#define SAMBA_PLAN_H
+
+#include "plan/stage.h"
+#include <sambaflow/session.h>
+
+#define SAMBA_PEF_VERSION 4
+#define SAMBA_PEF_OLDEST 3 /* that is still read: one graph, whose facts are fields of the plan */
+
+typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */
+    char *name;
+    int32_t kind; /* samba_tensor_kind */
+    int32_t dtype;
+    int32_t rank;
+    int64_t shape[SAMBA_MAX_RANK];
+    int32_t buffer;
+    int32_t init; /* samba_initializer_kind, filled at load: parameters, buffers, gradients; inputs start at 0 */
+    double init_a, init_b;
+    int32_t is_loss;  /* an OUTPUT that is a loss */
+    int32_t has_range; /* an INPUT of indices: values must be in [low, high) or equal `ignore` if has_ignore */
+    int32_t has_ignore;
+    int64_t low, high, ignore;
+    char *range_user; /* who wants it: "cross_entropy at loss", for the message */
+} samba_plan_tensor;
+
+typedef struct samba_plan_argin { /* a rank-0 float64 or int64 hyperparameter, 8 bytes at offset 0 of its buffer */
+    char *name;
+    int32_t role; /* 0 hyperparameter, 1 dropout rate, 2 dropout seed, 3 training */
+    int32_t dtype; /* SAMBA_FLOAT64 or SAMBA_INT64 */
+    int32_t buffer;
+    double value; /* until given */
+} samba_plan_argin;
+
+typedef struct samba_plan_constant { /* bytes copied into a buffer at load */
+    int32_t buffer;
+    int64_t size;
+    const void *data;
+} samba_plan_constant;
+
+typedef struct samba_plan_section {
+    int32_t id;    /* position in sections */
+    int32_t phase; /* samba_phase's number: 0 ZEROGRAD 1 FWD 2 BCKWD 3 GRADNORM 4 REDUCE 5 OPT */
+    char *name;
+    int32_t first_stage, stage_count;
+    int64_t flops, bytes;
+    int32_t redone_by; /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
+    int32_t forward_stages; /* > 0: a section of FWD and BCKWD (mapping spatial), whose first so many stages are FWD's ... */
+    int32_t redone_stages;  /* ... and of those the last so many what BCKWD computes again; a run of both leaves them out */
+    int64_t fast_memory;    /* bytes of memory that its stages touch */
+} samba_plan_section;
+
+/* One of the graphs of a PEF: what was traced, its sections and its schedule. A name means one thing in all graphs, so a tensor or a hyperparameter
+ * that several have is one and the same. */
+typedef struct samba_plan_graph {
+    char *name;
+    char *text; /* text form of the traced graph */
+    uint64_t hash;
+    int32_t inference, grad_accumulation_steps;
+    int32_t precision; /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
+    int32_t mapping;   /* samba_mapping in compile.h */
+    int64_t fast_memory; /* that its sections were cut for; 0: as much as there is */
+    int32_t first_section, section_count; /* each graph's follow those of the one before; calls likewise */
+    int32_t first_call, call_count;
+    int32_t tensor_count;
+    int32_t *tensors; /* that it reads, makes or gives, ascending */
+} samba_plan_graph;
+
+typedef struct samba_plan_place { /* where in the user's model operators come from, in words of the plan; 0: not known */
+    int32_t module; /* "encoder.layers.0" */
+    int32_t source; /* "model.py:42" */
+    int32_t fusion; /* of the hint that keeps operators in one section */
+} samba_plan_place;
+
+typedef struct samba_plan {
+    samba_arena arena;
+    char *name;            /* of the PEF; where there is one graph, of it */
+    uint64_t ops_signature;
+    int64_t memory_bytes;  /* of the arena */
+    samba_memory_info memory; /* its parts */
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, place_count, graph_count;
+    samba_plan_graph *graphs; /* one or more */
+    samba_buffer *buffers;
+    samba_stage *stages;
+    samba_plan_section *sections;
+    samba_plan_tensor *tensors;
+    samba_plan_argin *argins;
+    samba_plan_constant *constants;
+    char **words; /* of operators and places, each once; word 0 is "" */
+    samba_plan_place *places; /* each once */
+    int32_t *calls; /* the schedules: section ids in order; a call's id is its position in its graph's */
+} samba_plan;
+
+/* A plan of one graph: all sections, calls and tensors are the first graph's. */
+samba_status samba_plan_own_graph(samba_plan *plan);
+/* The graph of a section. */
+int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section);
+/* The graph of that name, NULL: the only one; -1 where there is none. */
+int32_t samba_plan_graph_named(const samba_plan *plan, const char *name);
+/* What the gradient of an output starts as: 1, or 0 where another output gives it one. False: it has no gradient of its own. */
+bool samba_plan_start(const samba_plan *plan, int32_t output, double *start);
+/* "loss, with ones; logits, from which another output is computed, with zeros": where a graph's backward starts; nothing for inference. */
+void samba_plan_add_starts(const samba_plan *plan, int32_t graph, samba_text *text);
+/* Does the graph have the tensor? */
+bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
+
+/* The lines of the user's program that a stage comes from, each once: "  [model.py:41, model.py:42]", at most SAMBA_SOURCES_SHOWN and "..." for
+ * more; "" where none is known. Returns buffer. */
+#define SAMBA_SOURCES_SHOWN 4
+#define SAMBA_SOURCES_TEXT 640
+const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage, char buffer[SAMBA_SOURCES_TEXT]);
+
+void samba_plan_init(samba_plan *plan, samba_context *context);
+void samba_plan_free(samba_plan *plan);
+/* FLOPs and bytes of one run of a graph's schedule, without what it leaves out; at most INT64_MAX. */
+void samba_plan_work(const samba_plan *plan, int32_t graph, int64_t *flops, int64_t *bytes);
+
+/* plan/constants.c: what runs never change, found from what stages write and the host gives; nothing a file says is believed. */
+typedef struct samba_island { /* memory that is reached together: ranges of tensors and of what stages write, overlapping */
+    int64_t begin, end;
+    int32_t writers, stage; /* how many writes; the stage of the last */
+    bool named, given;      /* a tensor's; an input's or a hyperparameter's */
+    bool constant;
+} samba_island;
+typedef struct samba_constants {
+    bool *buffer; /* per buffer: its bytes are the same in all runs, as long as the host writes no constant memory */
+    bool *stage;  /* per stage: it makes such bytes, of such bytes alone */
+    samba_island *islands; /* by offset */
+    int32_t island_count;
+} samba_constants;
+/* A stage's results are constant only where no other stage writes and no tensor lies. Of a checked plan, in the arena. */
+samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, samba_constants *constants);
+/* Does the range lie in memory that runs change anyway? */
+bool samba_constants_spared(const samba_constants *constants, int64_t offset, int64_t bytes);
+
+/* plan/check.c: every index, offset, size, shape, register, class and reachable element is inside what it points into; sections cover
+ * stages once and in order; names are unique. FORMAT names the first broken thing. Read runs it; the compiler runs it before writing. */
+samba_status samba_plan_check(samba_context *context, const samba_plan *plan);
+
+/* pef/write.c, pef/read.c. write is atomic and deterministic: one plan, one sequence of bytes. read checks before it returns. */
+samba_status samba_pef_write(samba_context *context, const samba_plan *plan, const char *path);
+samba_status samba_pef_read(samba_context *context, const char *path, samba_plan *plan);
+/* From memory, for tests and fuzzers; `name` is for messages. */
+samba_status samba_pef_decode(samba_context *context, const char *name, const void *data, size_t size, samba_plan *plan);
+/* plan/log.c: of a plan that was checked, or that the compiler is still at. The .pef.log: sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
+samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text);
+
+extern const char *const samba_precision_names[2];    /* "fp32" "bf16" */
+extern const char *const samba_mapping_names[2];      /* "section" "spatial" */
+/* "FWD", or "FWD+BCKWD" of a section of both. */
+const char *samba_section_type(const samba_plan_section *section);
+extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
+
+#endif
