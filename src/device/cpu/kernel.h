@@ -28,7 +28,7 @@ typedef struct samba_moves samba_moves;         /* device/cpu/tile/move.h */
  * combination has no meaning. */
 typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
 /* reduce: rows x cols -> rows; first: start anew, else go on from what d holds */
-typedef struct samba_kernels { /* one table per ISA: device/cpu/isa/kernels.c compiled with other flags (device/cpu/isa/isa.h) */
+typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c compiled with other flags (device/cpu/isa/isa.h) */
     samba_isa isa;
     samba_map_fn *map[SAMBA_TILE_COUNT][3]; /* but for cast, which is convert */
     samba_map_fn *convert[3][3];                                  /* [from][to] */
@@ -115,7 +115,7 @@ void samba_tile_begin(const samba_tile_program *program, char *thread_scratch);
  * block, when not NULL, is what BLOCK gives: row-major with row stride block_ld, its first element at (row0, col0). */
 void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0,
                        int64_t cols, const void *block, int64_t block_ld);
-/* What such a region reads and writes in memory, row by row, to be brought nearer (cpu/fetch.h). */
+/* What such a region reads and writes in memory, row by row, to be brought nearer (fetch.h). */
 struct samba_fetch;
 void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, struct samba_fetch *fetch);
 /* After a barrier, by one thread: combines the threads' partial results in thread order and stores them. `scratches`: thread 0's scratch,

@@ -2,7 +2,7 @@
  *
  * Pooling of one plane of float, double or int64_t (pool_plane.h). Compiled once for each ISA. */
 #include "device/cpu/isa/lanes.h"
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 #include "device/cpu/pool/pool.h"
 #include "device/cpu/isa/shuffle.h"
 #include <math.h>

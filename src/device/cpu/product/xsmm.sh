@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes one object of the parts of libxsmm.a that cpu/xsmm.h names, with every other name local. The BLAS that libxsmm would call is the
+# Makes one object of the parts of libxsmm.a that xsmm.h names, with every other name local. The BLAS that libxsmm would call is the
 # stand-in that comes with it: none of what is named multiplies by it.
 # Usage: xsmm.sh OBJECT HEADER NM OBJCOPY COMPILER [ARGUMENT]...
 set -eu

@@ -7,7 +7,7 @@
  * added in reduce.c's order. */
 #include "device/cpu/isa/uncontracted.h"
 #include "device/cpu/isa/lanes.h"
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 #include "device/cpu/tile/reduce_sum.h"
 #include "device/cpu/isa/vector_bits.h"
 

@@ -3,7 +3,7 @@
  * The loops behind move.h, compiled once for each ISA. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/tile/move.h"
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 #include "device/cpu/isa/shuffle.h"
 #include <string.h>
 

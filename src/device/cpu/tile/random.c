@@ -5,7 +5,7 @@
  *
  * On x86 a vector holds one word of several blocks, each in a lane of 64 bits, since the instruction that multiplies 32 by
  * 32 bits takes and gives such lanes (a loop in plain C comes out 3 to 5 times slower). */
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 #include "device/cpu/isa/shuffle.h"
 #include "tensor/philox.h"
 

@@ -2,7 +2,7 @@
  *
  * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The
  * order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 #include "device/cpu/tile/reduce_sum.h"
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * The loops behind update.h, compiled once for each ISA. Products and sums are rounded separately and in the programs' order, so
  * that no bit differs from what the interpreter gives. */
 #include "device/cpu/isa/uncontracted.h"
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * condition. Integers wrap. */
 #include "device/cpu/isa/uncontracted.h"
 #include "device/cpu/product/blocks.h"
-#include "device/cpu/isa/parts.h"
+#include "device/cpu/tile/parts.h"
 #include "device/cpu/isa/vector_activation.h"
 #include <float.h>
 #include <string.h>
