@@ -4,7 +4,7 @@
  * fusion, placement, lowering and memory run on a compiler of their own, which is thrown away. Prices are powers of two in small steps; for
  * each number of segments the lowest that fits is looked for by bisection, and of all that fit the one that repeats least is taken. What it
  * leaves of the budget is spent last: the next lower price holds from some node on, and single values are kept that there is room for. */
-#include "compiler/remat.h"
+#include "compiler/graph/remat.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The compiler's rooms in the order data walks through them (pipeline.c has the list):
- *   graph passes      precision, autodiff, optimizer, expand, simplify, chunk, remat, hold  graph -> graph
- *   fusion            fuse.c     nodes -> groups, each of which becomes one stage
- *   lowering          lower_*.c  groups -> stages (tile programs, contractions, kernels)
- *   memory            memory.c   values -> buffers -> offsets in one arena
- *   sections          section.c  stages -> sections and the call schedule
+ *   graph/    precision, autodiff, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
+ *   fuse/     nodes -> groups, each of which becomes one stage
+ *   lower/    values -> buffers (place.c), groups -> stages (tile programs, contractions, kernels)
+ *   memory/   buffers -> offsets in one arena; stages that become one; stages -> sections and the call schedule
+ * Here: what drives them (compile.c, multigraph.c, pipeline.c), what runs them again at another price (budget.c), and several graphs in one plan (link.c).
  * Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena of its own. */
 #ifndef SAMBA_COMPILER_H
 #define SAMBA_COMPILER_H

@@ -100,7 +100,7 @@ typedef struct samba_op_syntax { /* graph/attrs.c */
 extern const samba_op_syntax samba_op_table[SAMBA_OP_COUNT];
 
 /* Where in the user's model a node comes from: indices into the graph's names, 0 is nothing. For people, but for `fusion`: the nodes of
- * a name stay in one section of a type (compiler/section.c). No part of a node's identity, nor of the graph's hash. */
+ * a name stay in one section of a type (compiler/memory/section.c). No part of a node's identity, nor of the graph's hash. */
 typedef struct samba_place {
     uint32_t scope;  /* path of the module: "encoder.layers.0" */
     uint32_t source; /* line of the user's program: "model.py:42" */
@@ -113,7 +113,7 @@ typedef struct samba_node {
     uint8_t fp32; /* mixed precision leaves it alone; part of its identity, never of a leaf */
     uint16_t arity;
     samba_place place;
-    uint32_t part; /* nodes of two parts never share a stage (compiler/chunk.c); not part of its identity */
+    uint32_t part; /* nodes of two parts never share a stage (compiler/graph/chunk.c); not part of its identity */
     const samba_ref *inputs;
     const samba_attrs *attrs; /* only the bytes of the op's kind exist */
     int64_t shape[SAMBA_MAX_RANK];
@@ -123,7 +123,7 @@ typedef enum samba_sink_kind {
     SAMBA_SINK_OUTPUT,
     SAMBA_SINK_LOSS,
     SAMBA_SINK_ASSIGN,
-    SAMBA_SINK_AGAIN /* what an output or loss of an earlier phase has delivered, computed again (compiler/chunk.c) */
+    SAMBA_SINK_AGAIN /* what an output or loss of an earlier phase has delivered, computed again (compiler/graph/chunk.c) */
 } samba_sink_kind;
 typedef struct samba_sink {
     samba_sink_kind kind;

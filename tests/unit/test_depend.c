@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dependences of groups (compiler/depend.c) against what they must be: random groups that depend on each other and are merged, with the whole
+ * Dependences of groups (compiler/fuse/depend.c) against what they must be: random groups that depend on each other and are merged, with the whole
  * relation kept in a matrix beside them. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "../seed.h"
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 enum { MOST = 40 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "compiler/mincut.h"
+#include "compiler/graph/mincut.h"
 #include "failing_allocator.h"
 #include "tensor/philox.h"
 

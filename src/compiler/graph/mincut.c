@@ -2,7 +2,7 @@
  *
  * Dinic's algorithm: as long as the sink can be reached, label nodes by their distance from the source and push flow along shortest ways until
  * none is left. What can then still reach the sink is the sink's side of the cut. */
-#include "compiler/mincut.h"
+#include "compiler/graph/mincut.h"
 
 #include <string.h>
 

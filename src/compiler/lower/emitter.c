@@ -2,7 +2,7 @@
  *
  * From drafts over virtual registers to a stage's program: collapse the domain, sort by level, decide which registers are memory itself
  * (direct), which live across steps (wide), and share the rest by a linear scan. */
-#include "compiler/emitter.h"
+#include "compiler/lower/emitter.h"
 
 #include <string.h>
 

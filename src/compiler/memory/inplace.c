@@ -9,7 +9,7 @@
  * lies there, which other blocks still read. From stage to stage: nobody reads the old value later; memory that lasts is not touched from
  * where the old value is made, and both are made in one phase, since a caller may run phases one by one. Only backward may overwrite what
  * another phase, forward, has made: it runs once for each. */
-#include "compiler/emitter.h"
+#include "compiler/lower/emitter.h"
 
 #include <string.h>
 

@@ -14,8 +14,8 @@
  *
  * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD. Breaks nothing (no simplify after it: equal nodes of
  * two phases would fall together again). */
-#include "compiler/remat.h"
-#include "compiler/mincut.h"
+#include "compiler/graph/remat.h"
+#include "compiler/graph/mincut.h"
 
 #include <stdlib.h>
 #include <string.h>

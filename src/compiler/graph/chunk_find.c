@@ -6,8 +6,8 @@
  *
  * Cutting it into chunks of rows must cost nothing in a training step. So what BCKWD needs of FWD must be what it can compute again from
  * the rows alone, and results of FWD may serve only outputs, which BCKWD then delivers too. */
-#include "compiler/chunk.h"
-#include "compiler/fuse.h"
+#include "compiler/graph/chunk.h"
+#include "compiler/fuse/fuse.h"
 
 #include <string.h>
 

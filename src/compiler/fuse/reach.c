@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a group can reach: sizes that make a node one of its members, and memory that it can read or write under its domain. */
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <string.h>
 

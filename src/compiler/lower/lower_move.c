@@ -2,7 +2,7 @@
  *
  * Operators that only put elements elsewhere, as loads and stores of tile programs: concat (one stage an input, each into its part, but for those computed there: pieces.c),
  * pad (fill, then the input into its place), and a reshape that no strides can express (read in its source's order). */
-#include "compiler/emitter.h"
+#include "compiler/lower/emitter.h"
 
 #include <string.h>
 

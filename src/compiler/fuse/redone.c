@@ -4,7 +4,7 @@
  * rest of FWD, and become a section of their own.
  *
  * Needs: groups. Gives: group->redone. Breaks nothing. */
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * between their places, which for neighbours in a model is short however large the model is.
  *
  * Lists hold groups as they were named when the dependence was made; whoever was merged since stands for the group that took it. */
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <stdlib.h>
 

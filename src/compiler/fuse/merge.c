@@ -2,7 +2,7 @@
  *
  * A node that reads two groups of one domain makes them one, where neither needs something of the other in memory and no third group
  * stands between them. A contraction's group takes others in, never the other way. */
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * (depend.c).
  *
  * Needs: core operators only. Gives: groups, roles, who needs memory, an order. Breaks nothing (the graph stays). */
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>

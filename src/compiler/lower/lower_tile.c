@@ -5,7 +5,7 @@
  *
  * Integers narrower than 64 bits are computed in 64 and wrapped; bfloat16 and float16 are computed in float32 and rounded where they are
  * cast or stored. */
-#include "compiler/emitter.h"
+#include "compiler/lower/emitter.h"
 
 #include <string.h>
 

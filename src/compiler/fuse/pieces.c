@@ -6,7 +6,7 @@
  *
  * A piece must be whole in what the concat reads, its views must be ones that strides undo, and its group must be able to write there
  * under its domain. Anything else is copied, as before. */
-#include "compiler/fuse.h"
+#include "compiler/fuse/fuse.h"
 
 #include <string.h>
 
