@@ -28,4 +28,4 @@ samba_isa samba_processor_isa(void)
     exit(2);
 }
 
-bool samba_processor_has_pairs(void) { return samba_processor_isa() == SAMBA_ISA_AVX512 && truly_has_pairs(); }
+bool samba_processor_has_pairs(void) { return samba_processor_isa() == SAMBA_ISA_avx512 && truly_has_pairs(); }

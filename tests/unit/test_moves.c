@@ -44,7 +44,7 @@ static bool is_move(tile_case *t)
     bool moves;
     assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
     samba_arena_init(&arena, context);
-    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_GENERIC, 1, t->memory, &fault);
+    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
     assert_int_equal(samba_prepare_move(&prepare, &t->stage, &prepared, &moves), SAMBA_OK);
     samba_arena_free(&arena);
     samba_context_free(context);
@@ -208,7 +208,7 @@ static samba_status prepare_once(samba_context *context, void *user)
     samba_arena_init(&arena, context);
     volatile int32_t fault = 0;
     bool moves = false;
-    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_GENERIC, 1, t->memory, &fault);
+    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
     samba_status status = samba_prepare_move(&prepare, &t->stage, &prepared, &moves);
     assert_true(moves == (status == SAMBA_OK));
     samba_arena_free(&arena);

@@ -263,7 +263,7 @@ static samba_status prepare_some(samba_context *context, void *user)
     samba_prepared prepared;
     volatile int32_t fault = 0;
     samba_arena_init(&arena, context);
-    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_GENERIC, 1, t->memory, &fault);
+    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
     samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
     samba_arena_free(&arena);
     return status;

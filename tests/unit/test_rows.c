@@ -73,7 +73,7 @@ static void loops(void **unused)
     (void)unused;
     for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
         for (int64_t width = 0; width <= MOST; width += width < 70 ? 1 : 40)
-            check_loops(samba_rows_for((samba_isa)isa), width);
+            check_loops(samba_kernels_for((samba_isa)isa)->rows, width);
 }
 
 /* ---- a product of one row ---- */

@@ -355,7 +355,7 @@ static void test_map(void **state)
 static void test_coverage(void **state)
 {
     (void)state;
-    const samba_kernels *kernels = kernels_of(SAMBA_ISA_GENERIC);
+    const samba_kernels *kernels = kernels_of(SAMBA_ISA_generic);
     for (int op = 0; op < SAMBA_TILE_COUNT; op++) {
         samba_tile_form form = samba_tile_table[op].form;
         bool any = kernels->map[op][0] || kernels->map[op][1] || kernels->map[op][2];

@@ -108,7 +108,7 @@ static bool is_update(const tile_case *t)
 {
     volatile int32_t fault = 0;
     samba_update update;
-    samba_prepare prepare = case_prepare(t, NULL, NULL, SAMBA_ISA_GENERIC, 1, t->memory, &fault);
+    samba_prepare prepare = case_prepare(t, NULL, NULL, SAMBA_ISA_generic, 1, t->memory, &fault);
     return samba_update_init(&update, &prepare, &t->stage);
 }
 

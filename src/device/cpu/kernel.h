@@ -12,14 +12,24 @@
 
 #define SAMBA_TILE_CAPACITY 512 /* elements of a register that is not wide; measured in docs/architecture.md */
 
-typedef enum samba_isa { SAMBA_ISA_GENERIC = 0, SAMBA_ISA_AVX2 = 1, SAMBA_ISA_AVX512 = 2, SAMBA_ISA_COUNT = 3 } samba_isa;
+typedef enum samba_isa { /* isa/sets.def */
+#define ISA(name, libxsmm) SAMBA_ISA_##name,
+#define ISA_X86 ISA
+#include "device/cpu/isa/sets.def"
+#undef ISA_X86
+#undef ISA
+    SAMBA_ISA_COUNT
+} samba_isa;
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
 samba_isa samba_isa_best(void); /* what this CPU and build have */
 bool samba_isa_has_libxsmm(samba_isa isa); /* libxsmm uses no better instructions: isa is the best, or LIBXSMM_TARGET says so to libxsmm */
 
-typedef struct samba_pool_plan samba_pool_plan; /* device/cpu/pool/pool.h */
+typedef struct samba_pool_plan samba_pool_plan; /* pool/pool.h */
 typedef struct samba_pool_scratch samba_pool_scratch;
 
+typedef struct samba_blocks samba_blocks;       /* product/blocks.h */
+typedef struct samba_rows samba_rows;           /* product/rows.h */
+typedef struct samba_attention_tiles samba_attention_tiles; /* attention/attention.h */
 typedef struct samba_combined samba_combined;   /* device/cpu/tile/tile.h */
 typedef struct samba_updates samba_updates;     /* device/cpu/tile/update.h */
 typedef struct samba_moves samba_moves;         /* device/cpu/tile/move.h */
@@ -30,6 +40,10 @@ typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, 
 /* reduce: rows x cols -> rows; first: start anew, else go on from what d holds */
 typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c compiled with other flags (device/cpu/isa/isa.h) */
     samba_isa isa;
+    int lanes; /* float elements of a vector */
+    const samba_blocks *blocks;
+    const samba_rows *rows;
+    const samba_attention_tiles *attention;
     samba_map_fn *map[SAMBA_TILE_COUNT][3]; /* but for cast, which is convert */
     samba_map_fn *convert[3][3];                                  /* [from][to] */
     void (*load[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t n);  /* to class of dtype, contiguous */
@@ -68,7 +82,15 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
     void (*interleave2)(void *d, const void *a, const void *b, int64_t n); /* d[2i] = a[i], d[2i+1] = b[i], of 2 bytes each */
 } samba_kernels;
-extern const samba_kernels samba_kernels_generic, samba_kernels_avx2, samba_kernels_avx512;
+#define ISA(name, libxsmm)                                                                  \
+    extern const samba_kernels samba_kernels_##name;                                        \
+    extern const samba_blocks samba_blocks_##name;                                          \
+    extern const samba_rows samba_rows_##name;                                              \
+    extern const samba_attention_tiles samba_attention_tiles_##name;
+#define ISA_X86 ISA
+#include "device/cpu/isa/sets.def"
+#undef ISA_X86
+#undef ISA
 const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build or CPU lacks it */
 
 typedef struct samba_prepare { /* what preparing needs to know */

@@ -302,18 +302,6 @@ static void resolve(const samba_stage *stage, samba_attention_state *s)
     }
 }
 
-static const samba_attention_tiles *tiles_for(samba_isa isa)
-{
-#if defined(__x86_64__)
-    if (isa == SAMBA_ISA_AVX512)
-        return &samba_attention_tiles_avx512;
-    if (isa == SAMBA_ISA_AVX2)
-        return &samba_attention_tiles_avx2;
-#endif
-    (void)isa;
-    return &samba_attention_tiles_generic;
-}
-
 /* Products and scratch of one direction. */
 static samba_status prepare_direction(samba_attention_state *s)
 {
@@ -335,7 +323,7 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     if (!s)
         return SAMBA_ERROR_MEMORY;
     *s = (samba_attention_state){.attention = stage->attention, .prepare = prepare, .kernels = prepare->kernels,
-                                 .tiles = tiles_for(prepare->kernels->isa), .b = stage->domain[0], .h = stage->domain[1],
+                                 .tiles = prepare->kernels->attention, .b = stage->domain[0], .h = stage->domain[1],
                                  .tq = stage->domain[2], .tk = stage->domain[3]};
     samba_dtype dtype = (samba_dtype)stage->operands[SAMBA_ATTENTION_Q].dtype;
     s->class_ = (int)samba_class_of(dtype);

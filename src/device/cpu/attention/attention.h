@@ -24,7 +24,7 @@ enum {
 
 /* Tables are indexed by SAMBA_F32, SAMBA_F64. In float, weights are powers of 2 and scores are kept in units of log 2; UNIT there and
  * samba_attention_unit stand for it. Rows of blocks are BLOCK apart. */
-typedef struct samba_attention_tiles {
+struct samba_attention_tiles {
     void (*adjust[2])(void *s, const void *mask, double factor, int64_t rows, int64_t lanes); /* s*factor + mask/unit; mask NULL: none */
     /* Scores s (keys x lanes queries) become exp(s*factor - greatest of its query, or nearly), factor > 0; for each lane `greatest` and
      * `sum` go on from earlier blocks, and alpha is what earlier results are to be multiplied with; false: 1, all of them. */
@@ -44,8 +44,7 @@ typedef struct samba_attention_tiles {
     bool (*weigh_pairs)(float *s, uint32_t *pairs, double factor, int64_t keys, int64_t lanes, float *greatest, float *sum, float *alpha);
     void (*differentiate_pairs)(const float *s, const float *dp, const float *kept, const float *lse, const float *delta, double factor,
                                 double scale, int64_t queries, int64_t lanes, uint32_t *p, uint32_t *ds, uint16_t *ds_rows);
-} samba_attention_tiles;
-extern const samba_attention_tiles samba_attention_tiles_generic, samba_attention_tiles_avx2, samba_attention_tiles_avx512;
+};
 
 /* C (rows x cols, ld ldc) (+)= A (row stride lda, depth stride ska) B (ld ldb, columns contiguous), one shape. Of pairs: depth is even,
  * ska 1, B [depth/2][ldb][2], C float. */

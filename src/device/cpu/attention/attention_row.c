@@ -61,7 +61,7 @@ static run next_run(const samba_attention_state *s, const uint8_t *shown, int64_
 
 void samba_attention_attend_one(const samba_attention_state *s, char *own, int64_t unit)
 {
-    const samba_rows *rows = samba_rows_for(s->kernels->isa);
+    const samba_rows *rows = s->kernels->rows;
     const samba_attention_rows *q = &s->parts[SAMBA_ATTENTION_Q], *k = &s->parts[SAMBA_ATTENTION_K], *v = &s->parts[SAMBA_ATTENTION_V];
     const samba_attention_rows *result = &s->parts[SAMBA_ATTENTION_RESULT], *lse = &s->parts[SAMBA_ATTENTION_LSE];
     const int64_t b = unit / s->h, h = unit % s->h;

@@ -14,10 +14,9 @@
 #define SAMBA_ISA_JOIN_(name, isa) name##_##isa
 #define SAMBA_ISA_JOIN(name, isa) SAMBA_ISA_JOIN_(name, isa)
 #define SAMBA_ISA_NAME(name) SAMBA_ISA_JOIN(name, SAMBA_ISA) /* samba_block_f32 -> samba_block_f32_avx512 */
-#define SAMBA_ISA_NUMBER_generic SAMBA_ISA_GENERIC
-#define SAMBA_ISA_NUMBER_avx2 SAMBA_ISA_AVX2
-#define SAMBA_ISA_NUMBER_avx512 SAMBA_ISA_AVX512
-#define SAMBA_ISA_NUMBER SAMBA_ISA_JOIN(SAMBA_ISA_NUMBER, SAMBA_ISA) /* its samba_isa */
+#define SAMBA_ISA_NUMBER_(isa) SAMBA_ISA_##isa
+#define SAMBA_ISA_NUMBER_OF(isa) SAMBA_ISA_NUMBER_(isa)
+#define SAMBA_ISA_NUMBER SAMBA_ISA_NUMBER_OF(SAMBA_ISA) /* its samba_isa */
 
 /* Before a loop over elements: sources may be the result exactly, but never overlap it otherwise, so iterations are independent. */
 #define SAMBA_VECTOR_LOOP _Pragma("omp simd")

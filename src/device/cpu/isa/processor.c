@@ -17,16 +17,16 @@ static bool has_f16c(void) /* GCC 10 does not know the name */
 samba_isa samba_processor_isa(void)
 {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
-        return SAMBA_ISA_GENERIC;
+        return SAMBA_ISA_generic;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512dq"))
-        return SAMBA_ISA_AVX2;
-    return SAMBA_ISA_AVX512;
+        return SAMBA_ISA_avx2;
+    return SAMBA_ISA_avx512;
 }
 
 bool samba_processor_has_pairs(void) { return __builtin_cpu_supports("avx512bf16"); }
 
 #else
-samba_isa samba_processor_isa(void) { return SAMBA_ISA_GENERIC; }
+samba_isa samba_processor_isa(void) { return SAMBA_ISA_generic; }
 bool samba_processor_has_pairs(void) { return false; }
 #endif

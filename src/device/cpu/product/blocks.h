@@ -53,7 +53,7 @@ typedef struct samba_column_piece {
 
 #define SAMBA_ALIKE 4 /* most rows that are filtered together */
 
-typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
+struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
     /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; bo rises by 1 within runs of `run`;
      * needed[r], where given: outside this range of l run r of b is 0 */
     void (*offsets[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
@@ -77,9 +77,7 @@ typedef struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and le
      * step: of the pieces, 1 or 2 */
     void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors);
     const samba_winograd *winograd;
-} samba_blocks;
-extern const samba_blocks samba_blocks_generic, samba_blocks_avx2, samba_blocks_avx512;
-const samba_blocks *samba_blocks_for(samba_isa isa); /* isa.c */
+};
 
 #ifdef SAMBA_ISA
 #include "device/cpu/isa/isa.h"

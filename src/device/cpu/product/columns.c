@@ -254,7 +254,6 @@ static double choose_units(columns *p, int64_t k, int threads)
 
 static double init(const samba_contract_problem *problem, columns *p)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
     const samba_contract *c = &problem->contract;
     if (!recognize(problem, &p->y, &p->x))
         return -1;
@@ -262,7 +261,7 @@ static double init(const samba_contract_problem *problem, columns *p)
     p->batches = problem->batches;
     p->m = problem->m;
     p->n = problem->n;
-    p->lanes = lanes[problem->kernels->isa];
+    p->lanes = problem->kernels->lanes;
     p->step = (int)(p->x.own * p->x.memory);
     p->row_blocks = divide_up(p->m, ROWS);
     if (p->row_blocks < problem->threads && p->m >= 16 * problem->threads)
@@ -364,7 +363,7 @@ samba_status samba_prepare_columns(const samba_prepare *prepare, const samba_sta
     columns *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (columns){.program = program, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    *p = (columns){.program = program, .blocks = prepare->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->image = samba_factor_data(problem, &p->contract.b);

@@ -603,7 +603,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     problem.n = product(contract->n_rank, contract->n);
     problem.k = product(contract->k_rank, contract->k);
     c->kernels = prepare->kernels;
-    c->blocks = samba_blocks_for(prepare->kernels->isa);
+    c->blocks = prepare->kernels->blocks;
     samba_finish_init(&c->finish, prepare, stage, c->blocks);
     c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem.m;

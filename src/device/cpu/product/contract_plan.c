@@ -108,8 +108,7 @@ void samba_contract_simplify(samba_contract *contract)
 
 static int lanes_of(const samba_contract_problem *problem)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
-    return problem->contract.class_ == SAMBA_F32 ? lanes[problem->kernels->isa] : lanes[problem->kernels->isa] / 2;
+    return problem->contract.class_ == SAMBA_F32 ? problem->kernels->lanes : problem->kernels->lanes / 2;
 }
 
 

@@ -167,12 +167,11 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 double samba_depthwise_cost(const samba_contract_problem *problem)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
     depthwise p = {0};
     if (!init(problem, &p))
         return -1;
-    double vectors = (double)p.y.size * (double)(round_up(p.x.size, lanes[problem->kernels->isa] * p.x.dilation) /
-                                                 lanes[problem->kernels->isa]);
+    double vectors = (double)p.y.size * (double)(round_up(p.x.size, problem->kernels->lanes * p.x.dilation) /
+                                                 problem->kernels->lanes);
     double taps = (double)(p.y.taps * p.x.taps) / (double)(p.y.dilation * p.x.dilation);
     double plane = vectors * (taps * 0.3 + 1.5 + (p.x.dilation > 1 ? 3.0 : 0)) + (double)p.n * 0.1 + 40.0;
     if (p.sorted)
@@ -258,17 +257,16 @@ static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
 samba_status samba_prepare_depthwise(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
                                      const samba_tile_program *program, samba_prepared *prepared)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
     depthwise *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (depthwise){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    *p = (depthwise){.program = program, .kernels = prepare->kernels, .blocks = prepare->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->w = samba_factor_data(problem, &p->contract.a);
     p->image = samba_factor_data(problem, &p->contract.b);
     SAMBA_TRY(fill_rows(p, prepare->arena));
-    SAMBA_TRY(fill_columns(p, lanes[prepare->kernels->isa], prepare->arena));
+    SAMBA_TRY(fill_columns(p, prepare->kernels->lanes, prepare->arena));
     p->sums_at = round_up(samba_tile_thread_scratch(program), 64);
     p->plane_at = p->sums_at + round_up(at_most(p->band, p->y.size) * p->x.size * 4, 64);
     p->thread_bytes = p->plane_at + (p->sorted ? round_up(image_rows(p) * p->row_pitch * 4, 64) : 0);

@@ -313,11 +313,10 @@ static bool init(const samba_contract_problem *problem, fold *f)
 
 double samba_fold_cost(const samba_contract_problem *problem)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
     fold f = {0};
     if (!init(problem, &f))
         return -1;
-    int64_t vector = lanes[problem->kernels->isa], columns = most_columns(&f);
+    int64_t vector = problem->kernels->lanes, columns = most_columns(&f);
     double rate = 5.0 * (double)vector, area = (double)(f.y.limit * f.x.limit), rows = (double)(f.m * f.taps);
     double waste = (double)round_up(columns, vector) / (double)columns;
     double run = (double)round_up(f.x.size, f.x.stride * vector) / (double)f.x.size;
@@ -413,11 +412,10 @@ static void make_kernels(fold *f)
 samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
                                 const samba_tile_program *program, samba_prepared *prepared)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
     fold *f = samba_arena_alloc(prepare->arena, sizeof *f);
     if (!f)
         return SAMBA_ERROR_MEMORY;
-    *f = (fold){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    *f = (fold){.program = program, .kernels = prepare->kernels, .blocks = prepare->kernels->blocks};
     init(problem, f);
     samba_finish_init(&f->finish, prepare, stage, f->blocks);
     f->w = samba_factor_data(problem, &f->contract.a);
@@ -429,7 +427,7 @@ samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage 
     for (int64_t i = 0; i < blocks; i++) {
         pixels p = block_of_pixels(f, i);
         SAMBA_TRY(fold_rows(f, &p, prepare->arena, &f->folds[i]));
-        SAMBA_TRY(fold_columns(f, &p, lanes[prepare->kernels->isa], prepare->arena, &f->folds[i]));
+        SAMBA_TRY(fold_columns(f, &p, prepare->kernels->lanes, prepare->arena, &f->folds[i]));
     }
 #if defined(__x86_64__)
     if (prepare->use_libxsmm)

@@ -84,7 +84,7 @@ samba_status samba_prepare_row(const samba_prepare *prepare, const samba_contrac
 {
     const samba_contract *c = &problem->contract;
     const int kind = c->b.dtype == SAMBA_BFLOAT16 ? SAMBA_ROWS_BF16 : SAMBA_ROWS_F32;
-    const samba_rows *rows = samba_rows_for(prepare->kernels->isa);
+    const samba_rows *rows = prepare->kernels->rows;
     const int64_t size = kind == SAMBA_ROWS_BF16 ? 2 : 4;
     row *r = (row *)samba_arena_alloc(prepare->arena, sizeof *r);
     if (!r)

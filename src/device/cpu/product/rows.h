@@ -11,13 +11,11 @@
 
 enum { SAMBA_ROWS_F32 = 0, SAMBA_ROWS_BF16 = 1 }; /* of the matrix; results are float */
 
-typedef struct samba_rows { /* rows of a matrix lie ld elements apart, their elements together */
+struct samba_rows { /* rows of a matrix lie ld elements apart, their elements together */
     /* d[i] = sum over l < k of x[l] rows[i][l], x of the matrix's dtype */
     void (*dots[2])(const void *x, const void *rows, int64_t ld, int64_t count, int64_t k, float *d);
     void (*sums[2])(const float *x, const void *rows, int64_t ld, int64_t count, int64_t n, float *d); /* d[j] += sum over i < count of x[i] rows[i][j] */
-} samba_rows;
-extern const samba_rows samba_rows_generic, samba_rows_avx2, samba_rows_avx512;
-const samba_rows *samba_rows_for(samba_isa isa); /* isa.c */
+};
 
 struct samba_contract_problem; /* contract_plan.h */
 /* Is this (simplified) contraction of one row of A, with a B that is large and lies in rows or columns? */

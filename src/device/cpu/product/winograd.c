@@ -278,12 +278,11 @@ static void describe_weights(winograd *p)
 
 static double init(const samba_contract_problem *problem, winograd *p)
 {
-    static const int lanes[SAMBA_ISA_COUNT] = {4, 8, 16};
     const samba_contract *c = &problem->contract;
     if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 || c->k_rank != 3)
         return -1;
     p->contract = *c;
-    p->lanes = lanes[problem->kernels->isa];
+    p->lanes = problem->kernels->lanes;
     p->channel = 3 - p->y.tap - p->x.tap;
     p->channels = c->k[p->channel];
     p->batches = problem->batches;
@@ -325,7 +324,7 @@ samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_st
     winograd *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (winograd){.program = program, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    *p = (winograd){.program = program, .blocks = prepare->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->image = samba_factor_data(problem, &p->contract.b);

@@ -227,9 +227,8 @@ static double cost_of(const winograd_grad *p, int lanes)
 
 static double init(const samba_contract_problem *problem, winograd_grad *p)
 {
-    static const int lanes_of[SAMBA_ISA_COUNT] = {4, 8, 16};
     const samba_contract *c = &problem->contract;
-    int lanes = lanes_of[problem->kernels->isa], threads = problem->threads;
+    int lanes = problem->kernels->lanes, threads = problem->threads;
     if (!recognize(problem, p))
         return -1;
     p->contract = *c;
@@ -286,7 +285,7 @@ samba_status samba_prepare_winograd_grad(const samba_prepare *prepare, const sam
     winograd_grad *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (winograd_grad){.program = program, .kernels = prepare->kernels, .blocks = samba_blocks_for(prepare->kernels->isa)};
+    *p = (winograd_grad){.program = program, .kernels = prepare->kernels, .blocks = prepare->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->image = samba_factor_data(problem, &p->contract.b);

@@ -4,9 +4,10 @@
  * turns into vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the
  * condition. Integers wrap. */
 #include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/vector_activation.h"
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/tile/parts.h"
-#include "device/cpu/isa/vector_activation.h"
 #include <float.h>
 #include <string.h>
 
@@ -338,6 +339,10 @@ UNARY(i64, i64, int64_t, int64_t, x)
 
 const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .isa = SAMBA_ISA_NUMBER,
+    .lanes = VECTOR_BYTES / (int)sizeof(float),
+    .blocks = &SAMBA_ISA_NAME(samba_blocks),
+    .rows = &SAMBA_ISA_NAME(samba_rows),
+    .attention = &SAMBA_ISA_NAME(samba_attention_tiles),
     .map = {ALL(neg), ALL(abs), ALL(sign), ALL(relu), ALL(logical_not), ALL(not_zero),
             FLOATS(exp), FLOATS(log), FLOATS(sqrt), FLOATS(rsqrt), FLOATS(reciprocal), FLOATS(tanh), FLOATS(sigmoid), FLOATS(erf),
             FLOATS(log1p), FLOATS(expm1), FLOATS(sin), FLOATS(cos), ALL(floor), ALL(round),
