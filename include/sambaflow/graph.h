@@ -94,7 +94,7 @@ SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_scope_pop(samba_graph *graph);
 
 /* Where in the user's model comes from what is traced from here on. Errors, the graph's text, the PEF and `sambaflow inspect` say it;
- * gradients have the place of the operator they belong to. What a graph computes, and its hash, do not depend on it.
+ * gradients have the location of the operator they belong to. What a graph computes, and its hash, do not depend on it.
  *
  * A module's path, as torch's named_modules has it ("encoder.layers.0"), instead of the scope; no name begins with it. "" or NULL: the
  * scope again. samba_scope_push, and so a layer, sets the path to the scope, samba_scope_pop to what it was before. */

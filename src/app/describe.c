@@ -95,11 +95,11 @@ samba_status samba_describe_operators(samba_context *context, const samba_plan *
         for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
             for (int32_t k = 0; k < plan->stages[s].operator_count; k++) {
                 const samba_stage_operator *o = &plan->stages[s].operators[k];
-                const samba_plan_place *place = &plan->places[o->place];
+                const samba_plan_location *location = &plan->locations[o->location];
                 char op[SAMBA_SHOWN], result[SAMBA_SHOWN], module[SAMBA_SHOWN], source[SAMBA_SHOWN], fusion[SAMBA_SHOWN];
                 samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, samba_section_type(section), s, samba_shown(plan->words[o->op], op),
-                                samba_shown(plan->words[o->type], result), samba_shown(plan->words[place->module], module),
-                                samba_shown(plan->words[place->source], source), samba_shown(plan->words[place->fusion], fusion));
+                                samba_shown(plan->words[o->type], result), samba_shown(plan->words[location->module], module),
+                                samba_shown(plan->words[location->source], source), samba_shown(plan->words[location->fusion], fusion));
             }
     }
     return samba_table_print(&table, file, "");
@@ -137,10 +137,10 @@ static json_t *operators_json(const samba_plan *plan, const samba_stage *stage)
     json_t *list = json_array();
     for (int32_t i = 0; i < stage->operator_count; i++) {
         const samba_stage_operator *o = &stage->operators[i];
-        const samba_plan_place *place = &plan->places[o->place];
+        const samba_plan_location *location = &plan->locations[o->location];
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", plan->words[o->op], "result", plan->words[o->type], "module",
-                                              plan->words[place->module], "source", plan->words[place->source], "fusion",
-                                              plan->words[place->fusion]));
+                                              plan->words[location->module], "source", plan->words[location->source], "fusion",
+                                              plan->words[location->fusion]));
     }
     return list;
 }

@@ -3,7 +3,7 @@
  * The reverse pass: nodes are visited from the last to the first, each once, when all its users have contributed. What a node owes
  * its inputs is its operator's vjp column; contributions add up. Only nodes on a road from a parameter to a loss are visited.
  *
- * Gradients have the place of the node they belong to.
+ * Gradients have the location of the node they belong to.
  *
  * Losses start with ones. A graph without a loss starts at its outputs: when the pass comes to one, what is computed from it has been visited, so an
  * output that has a gradient by then starts with zeros, any other with ones. A value that only a comparison, a detached copy or an index
@@ -71,7 +71,7 @@ static samba_status start_from(reverse *r, int64_t index, double value)
 {
     samba_graph *g = r->graph;
     samba_sink sink = g->sinks[index];
-    g->place = samba_node_at(g, sink.value)->place;
+    g->location = samba_node_at(g, sink.value)->location;
     samba_ref start = gradient_leaf(g, sink.name, sink.value, SAMBA_INIT_CONSTANT, value);
     if (r->steps > 1)
         start = samba_emit_scalar(g, SAMBA_OP_mul, start, 1.0 / r->steps);
@@ -133,7 +133,7 @@ static samba_status visit(reverse *r, samba_ref ref)
         for (int i = 0; i < arity; i++)
             needs[i] = r->wanted[node->inputs[i]] && floating(g, node->inputs[i]);
         samba_node copy = *node; /* emitting moves the array */
-        g->place = copy.place;
+        g->location = copy.location;
         samba_vjp vjp = {g, &copy, copy.inputs, ref, r->gradient[ref], needs, gradients};
         status = op->vjp(&vjp);
         if (status == SAMBA_OK)
@@ -157,7 +157,7 @@ static samba_status deliver(reverse *r)
         samba_ref gradient = r->gradient[i];
         if (node.op != SAMBA_OP_parameter || gradient == SAMBA_NONE)
             continue;
-        g->place = node.place;
+        g->location = node.location;
         samba_ref leaf = gradient_leaf(g, node.attrs->parameter.name, (samba_ref)i, SAMBA_INIT_ZEROS, 0);
         if (r->steps > 1) {
             samba_attrs zero = {0};
@@ -330,7 +330,7 @@ samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
         samba_graph_free(r.graph);
         return status;
     }
-    r.graph->place = (samba_place){0};
+    r.graph->location = (samba_location){0};
     *out = r.graph;
     return SAMBA_OK;
 }

@@ -72,23 +72,23 @@ static samba_status first_other_start(const samba_graph *a, const samba_graph *b
     return status == SAMBA_ERROR_MEMORY ? status : SAMBA_OK;
 }
 
-/* One line of a graph's text without its place, which follows in the words of an error. */
+/* One line of a graph's text without its location, which follows in the words of an error. */
 static void add_line(samba_text *text, const samba_graph *graph, int64_t node, int64_t sink)
 {
-    char place[SAMBA_PLACE_TEXT] = "";
+    char location[SAMBA_LOCATION_TEXT] = "";
     samba_text line;
     samba_text_init(&line, graph->context);
     if (node < graph->node_count) {
         samba_graph_print_node(&line, graph, node, false);
-        samba_place_format(graph, graph->nodes[node].place, place);
+        samba_location_format(graph, graph->nodes[node].location, location);
     } else if (sink < graph->sink_count) {
         samba_graph_print_sink(&line, graph, sink);
-        samba_place_format(graph, graph->nodes[graph->sinks[sink].value].place, place);
+        samba_location_format(graph, graph->nodes[graph->sinks[sink].value].location, location);
     } else {
         samba_text_add(&line, "nothing more");
     }
     bool cut = line.length > LINE_SHOWN; /* constants may be of any length */
-    samba_text_add(text, "%.*s%s%s", LINE_SHOWN, line.data ? line.data : "", cut ? " ..." : "", place);
+    samba_text_add(text, "%.*s%s%s", LINE_SHOWN, line.data ? line.data : "", cut ? " ..." : "", location);
     if (line.status != SAMBA_OK)
         text->status = line.status;
     samba_text_clear(&line);

@@ -186,7 +186,7 @@ void samba_compiler_release(samba_compiler *c)
     samba_free(x, p->sections, sizeof(samba_plan_section) * (size_t)c->section_capacity);
     samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->call_capacity);
     samba_free(x, p->words, sizeof(char *) * (size_t)c->word_capacity);
-    samba_free(x, p->places, sizeof(samba_plan_place) * (size_t)c->place_capacity);
+    samba_free(x, p->locations, sizeof(samba_plan_location) * (size_t)c->location_capacity);
     samba_origins_free(c);
     samba_free(x, c->persistent, (size_t)c->persistent_capacity);
     samba_free(x, c->stage_phase, sizeof(samba_phase) * (size_t)c->stage_phase_capacity);

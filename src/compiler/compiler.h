@@ -124,7 +124,7 @@ typedef struct samba_uses { /* inplace.c: positions are those of groups, and of 
     int64_t position; /* that is being lowered */
 } samba_uses;
 
-typedef struct samba_origins { /* origin.c: finds words and places of the plan */
+typedef struct samba_origins { /* origin.c: finds words and locations of the plan */
     uint32_t *slots;
     int64_t slot_count; /* a power of two */
 } samba_origins;
@@ -160,7 +160,7 @@ typedef struct samba_compiler {
     bool redone; /* while lowering: given to new stages */
     int64_t stage_phase_capacity;
     samba_origins origins;
-    int64_t word_capacity, place_capacity;
+    int64_t word_capacity, location_capacity;
 } samba_compiler;
 
 /* passes: `run` replaces compiler->graph, or fills the plan */

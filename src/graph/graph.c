@@ -27,30 +27,30 @@ static samba_ref stick_message(samba_graph *graph, samba_status status, const ch
     return SAMBA_NONE;
 }
 
-const char *samba_place_format(const samba_graph *graph, samba_place place, char buffer[SAMBA_PLACE_TEXT])
+const char *samba_location_format(const samba_graph *graph, samba_location location, char buffer[SAMBA_LOCATION_TEXT])
 {
-    const char *scope = graph->names[place.scope], *source = graph->names[place.source];
+    const char *scope = graph->names[location.scope], *source = graph->names[location.source];
     buffer[0] = 0;
-    if (place.scope || place.source)
-        snprintf(buffer, SAMBA_PLACE_TEXT, " (in %s%.300s%s%.150s)", place.scope ? "module " : "", scope, place.scope && place.source ? ", " : "",
+    if (location.scope || location.source)
+        snprintf(buffer, SAMBA_LOCATION_TEXT, " (in %s%.300s%s%.150s)", location.scope ? "module " : "", scope, location.scope && location.source ? ", " : "",
                  source);
     return buffer;
 }
 
-/* A source says the line, so the place goes behind the message; else the scope goes before it. */
-static samba_ref fail_in_place(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
+/* A source says the line, so the location goes behind the message; else the scope goes before it. */
+static samba_ref fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
 {
-    char message[sizeof(graph->error)], place[SAMBA_PLACE_TEXT];
+    char message[sizeof(graph->error)], location[SAMBA_LOCATION_TEXT];
     what = graph->speaker && what[0] ? graph->speaker : what;
-    bool behind = graph->place.source, before = graph->place.scope && !behind;
+    bool behind = graph->location.source, before = graph->location.scope && !behind;
     int used = snprintf(message, sizeof(message), "%.300s%s%.300s%s", what, before ? what[0] ? " at " : "at " : "",
-                        before ? graph->names[graph->place.scope] : "", before || what[0] ? ": " : "");
+                        before ? graph->names[graph->location.scope] : "", before || what[0] ? ": " : "");
     int length = vsnprintf(message + used, sizeof(message) - (size_t)used, format, arguments);
     if (behind) { /* seen even where the message is too long */
-        samba_place_format(graph, graph->place, place);
-        size_t room = sizeof(message) - 1 - strlen(place), end = (size_t)used + (length > 0 ? (size_t)length : 0);
+        samba_location_format(graph, graph->location, location);
+        size_t room = sizeof(message) - 1 - strlen(location), end = (size_t)used + (length > 0 ? (size_t)length : 0);
         end = end < room ? end : room;
-        snprintf(message + end, sizeof(message) - end, "%s", place);
+        snprintf(message + end, sizeof(message) - end, "%s", location);
     }
     return stick_message(graph, status, message);
 }
@@ -59,7 +59,7 @@ samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *
 {
     va_list arguments;
     va_start(arguments, format);
-    fail_in_place(graph, status, "", format, arguments);
+    fail_with_location(graph, status, "", format, arguments);
     va_end(arguments);
     return SAMBA_NONE;
 }
@@ -68,7 +68,7 @@ samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const cha
 {
     va_list arguments;
     va_start(arguments, format);
-    fail_in_place(graph, status, what, format, arguments);
+    fail_with_location(graph, status, what, format, arguments);
     va_end(arguments);
     return SAMBA_NONE;
 }
@@ -248,11 +248,11 @@ uint32_t samba_graph_intern(samba_graph *graph, const char *name)
     return (uint32_t)graph->name_count++;
 }
 
-samba_place samba_graph_place(samba_graph *graph, const samba_graph *other, samba_place place)
+samba_location samba_graph_location(samba_graph *graph, const samba_graph *other, samba_location location)
 {
-    return (samba_place){place.scope ? samba_graph_intern(graph, other->names[place.scope]) : 0,
-                         place.source ? samba_graph_intern(graph, other->names[place.source]) : 0,
-                         place.fusion ? samba_graph_intern(graph, other->names[place.fusion]) : 0};
+    return (samba_location){location.scope ? samba_graph_intern(graph, other->names[location.scope]) : 0,
+                         location.source ? samba_graph_intern(graph, other->names[location.source]) : 0,
+                         location.fusion ? samba_graph_intern(graph, other->names[location.fusion]) : 0};
 }
 
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name)
@@ -337,7 +337,7 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
         if (graph->nodes[node.inputs[i]].phase > phase)
             phase = graph->nodes[node.inputs[i]].phase;
     node.phase = (uint8_t)phase;
-    node.place = graph->place;
+    node.location = graph->location;
     node.part = graph->part;
     node.fp32 = graph->fp32 && !samba_op_table[node.op].leaf;
     samba_ref found = find_node(graph, &node, graph->recompute ? phase : SAMBA_ZEROGRAD, phase);
@@ -380,9 +380,9 @@ samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_nod
                               .input_count = node->arity,
                               .inputs = node->inputs,
                               .phase = leaf ? "" : samba_phase_names[node->phase],
-                              .module = graph->names[node->place.scope],
-                              .source = graph->names[node->place.source],
-                              .fusion = graph->names[node->place.fusion]};
+                              .module = graph->names[node->location.scope],
+                              .source = graph->names[node->location.source],
+                              .fusion = graph->names[node->location.fusion]};
     memcpy(info->shape, node->shape, sizeof info->shape);
     return SAMBA_OK;
 }

@@ -101,18 +101,18 @@ extern const samba_op_syntax samba_op_table[SAMBA_OP_COUNT];
 
 /* Where in the user's model a node comes from: indices into the graph's names, 0 is nothing. For people, but for `fusion`: the nodes of
  * a name stay in one section of a type (compiler/memory/section.c). No part of a node's identity, nor of the graph's hash. */
-typedef struct samba_place {
+typedef struct samba_location {
     uint32_t scope;  /* path of the module: "encoder.layers.0" */
     uint32_t source; /* line of the user's program: "model.py:42" */
     uint32_t fusion; /* name given to samba_op_fusion_push */
-} samba_place;
+} samba_location;
 
 typedef struct samba_node {
     uint16_t op;
     uint8_t dtype, rank, phase;
     uint8_t fp32; /* mixed precision leaves it alone; part of its identity, never of a leaf */
     uint16_t arity;
-    samba_place place;
+    samba_location location;
     uint32_t part; /* nodes of two parts never share a stage (compiler/graph/chunk.c); not part of its identity */
     const samba_ref *inputs;
     const samba_attrs *attrs; /* only the bytes of the op's kind exist */
@@ -164,7 +164,7 @@ struct samba_graph {
     uint64_t amp_stack; /* of samba_graphamp_push: what `fp32` was, the innermost in bit 0 */
     int amp_depth;
     uint32_t scope;    /* current scope, which names made now begin with */
-    samba_place place; /* given to new nodes */
+    samba_location location; /* given to new nodes */
     const char *speaker; /* what messages call the operator: the function that is composed of others; NULL: its own name */
     const char *const *axes; /* what messages call the two dims of a plane, where a function has others than height and width; else NULL */
     int fusion_depth;  /* of samba_op_fusion_push */
@@ -185,7 +185,7 @@ samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref
 samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
 
 /* ---- graph/graph.c ---- */
-/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and place are the graph's,
+/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and location are the graph's,
  * the phase no earlier than the inputs'. What samba_emit ends with. */
 samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto);
 /* The node equal to `node`, phase included, or SAMBA_NONE. */
@@ -197,7 +197,7 @@ void samba_graph_sink(samba_graph *graph, samba_sink sink);
 /* The leaf (input, parameter, state, argin) of that name, or SAMBA_NONE. */
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name);
 /* Sticks an error to the graph unless it has one: "at scope: message", or "message (in module scope, model.py:42)" where the current
- * place has a source. Returns SAMBA_NONE. */
+ * location has a source. Returns SAMBA_NONE. */
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same about an operator or layer: "what at scope: message" or "what: message (in module scope, model.py:42)". */
@@ -209,19 +209,19 @@ samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
 static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
 static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
-/* The place that is `place` in another graph. */
-samba_place samba_graph_place(samba_graph *graph, const samba_graph *other, samba_place place);
-#define SAMBA_PLACE_TEXT 512
+/* The location that is `location` in another graph. */
+samba_location samba_graph_location(samba_graph *graph, const samba_graph *other, samba_location location);
+#define SAMBA_LOCATION_TEXT 512
 /* " (in module encoder.layers.0, model.py:42)"; "" where nothing is known. Returns buffer. */
-const char *samba_place_format(const samba_graph *graph, samba_place place, char buffer[SAMBA_PLACE_TEXT]);
+const char *samba_location_format(const samba_graph *graph, samba_location location, char buffer[SAMBA_LOCATION_TEXT]);
 /* ---- graph/hash.c ---- */
-/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and places do not count: they are for people. */
+/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and locations do not count: they are for people. */
 uint64_t samba_graph_hash(const samba_graph *graph);
 
 /* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */
 /* Copies `in` to a new graph node by node in order, calling `rewrite` with the inputs already mapped; it returns the ref in `out`
- * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, places and sinks carry over.
- * While `rewrite` runs, out->phase, out->place and out->fp32 are the node's and out->recompute is true. */
+ * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, locations and sinks carry over.
+ * While `rewrite` runs, out->phase, out->location and out->fp32 are the node's and out->recompute is true. */
 typedef struct samba_rewriter {
     const samba_graph *in;
     samba_graph *out;
@@ -235,8 +235,8 @@ samba_status samba_graph_prune(const samba_graph *in, samba_graph **out);
 /* What a rewrite does with a node that it leaves alone: the same operator on `inputs`, names interned anew. */
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 
-/* ---- graph/print.c: a line of the text without its end; of a node also without its place ---- */
-void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool places);
+/* ---- graph/print.c: a line of the text without its end; of a node also without its location ---- */
+void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool locations);
 void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index);
 
 /* ---- graph/print.c, graph/parse.c: numbers as the text form has them, whatever the locale ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the text form (docs/graph.md) back. A line is emitted as a model would emit it, with the written phase and place in
+ * Reads the text form (docs/graph.md) back. A line is emitted as a model would emit it, with the written phase and location in
  * force, and must come out as written: same number, dtype, shape and phase. So a text that is accepted is a sound graph, whoever
  * wrote it, and any other bytes are refused with the line, what was expected and what was found.
  *
@@ -321,15 +321,15 @@ static samba_status check_node(parser *p, int64_t number, samba_ref ref, samba_d
 }
 
 /* "encoder.0" at "model.py:42" fusion "ffn", each of which may be missing */
-static samba_status parse_place(parser *p, samba_place *place)
+static samba_status parse_location(parser *p, samba_location *location)
 {
-    *place = (samba_place){0};
+    *location = (samba_location){0};
     skip_spaces(p);
     if (*p->at == '"')
-        SAMBA_TRY(parse_name(p, "a scope", &place->scope));
+        SAMBA_TRY(parse_name(p, "a scope", &location->scope));
     if (take(p, "at"))
-        SAMBA_TRY(parse_name(p, "a source such as \"model.py:42\"", &place->source));
-    return take(p, "fusion") ? parse_name(p, "the name of a fusion", &place->fusion) : SAMBA_OK;
+        SAMBA_TRY(parse_name(p, "a source such as \"model.py:42\"", &location->source));
+    return take(p, "fusion") ? parse_name(p, "the name of a fusion", &location->fusion) : SAMBA_OK;
 }
 
 /* %7 = conv2d %0 %1 stride=[1,1] ... : float32[32,6,28,28] @FWD "conv1" at "lenet.c:12" */
@@ -370,7 +370,7 @@ static samba_status parse_node(parser *p)
     if (!samba_op_table[op].leaf)
         SAMBA_TRY(parse_phase(p, &phase));
     p->graph->fp32 = !samba_op_table[op].leaf && take(p, "fp32");
-    SAMBA_TRY(parse_place(p, &p->graph->place));
+    SAMBA_TRY(parse_location(p, &p->graph->location));
     p->graph->phase = phase;
     samba_ref ref = samba_emit(p->graph, op, arity, p->inputs, &attrs);
     return ref == SAMBA_NONE ? blame_line(p, samba_graph_status(p->graph)) : check_node(p, number, ref, dtype, &shape, phase);
@@ -385,7 +385,7 @@ static samba_status parse_sink(parser *p, samba_sink_kind kind)
         SAMBA_TRY(parse_name(p, "a quoted name", &sink.name));
     SAMBA_TRY(parse_ref(p, &sink.value));
     SAMBA_TRY(parse_phase(p, &sink.phase));
-    p->graph->place = (samba_place){0};
+    p->graph->location = (samba_location){0};
     samba_graph_sink(p->graph, sink);
     samba_status status = samba_graph_status(p->graph);
     return status == SAMBA_OK ? SAMBA_OK : blame_line(p, status);
@@ -452,7 +452,7 @@ samba_status samba_graph_parse(samba_context *context, const char *text, samba_g
         p->graph->recompute = false;
         p->graph->fp32 = false;
         p->graph->phase = SAMBA_FWD;
-        p->graph->place = (samba_place){0};
+        p->graph->location = (samba_location){0};
         *graph = p->graph;
     }
     samba_arena_free(&p->scratch);

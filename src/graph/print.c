@@ -90,7 +90,7 @@ static void print_field(samba_text *text, const samba_graph *graph, const samba_
     }
 }
 
-void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool places)
+void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool locations)
 {
     const samba_node *node = &graph->nodes[index];
     const samba_op_syntax *op = &samba_op_table[node->op];
@@ -112,11 +112,11 @@ void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t 
     const struct {
         const char *word;
         uint32_t name;
-    } place[] = {{" ", node->place.scope}, {" at ", node->place.source}, {" fusion ", node->place.fusion}};
-    for (int i = 0; i < SAMBA_COUNT(place) && places; i++)
-        if (place[i].name) {
-            samba_text_add(text, "%s", place[i].word);
-            print_string(text, graph->names[place[i].name]);
+    } location[] = {{" ", node->location.scope}, {" at ", node->location.source}, {" fusion ", node->location.fusion}};
+    for (int i = 0; i < SAMBA_COUNT(location) && locations; i++)
+        if (location[i].name) {
+            samba_text_add(text, "%s", location[i].word);
+            print_string(text, graph->names[location[i].name]);
         }
 }
 

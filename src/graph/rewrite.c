@@ -55,7 +55,7 @@ static samba_status rewrite_node(samba_rewriter *rewriter, samba_rewrite_fn *rew
         inputs[k] = rewriter->map[node->inputs[k]];
     out->phase = (samba_phase)node->phase;
     out->fp32 = node->fp32;
-    out->place = samba_graph_place(out, rewriter->in, node->place);
+    out->location = samba_graph_location(out, rewriter->in, node->location);
     out->part = node->part;
     samba_ref result = rewrite(rewriter, ref, inputs);
     SAMBA_TRY(samba_graph_status(out));
@@ -79,7 +79,7 @@ static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewr
     out->recompute = false;
     out->fp32 = false;
     out->phase = in->phase;
-    out->place = (samba_place){0};
+    out->location = (samba_location){0};
     out->part = 0;
     for (int64_t i = 0; i < in->sink_count; i++) {
         samba_sink sink = in->sinks[i];

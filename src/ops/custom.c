@@ -2,7 +2,7 @@
  *
  * A value with gradients of its own: custom_gradient(value, grad, x1, g1, x2, g2 ...) is the value, and the gradient of each x is the g behind it. `grad` is a
  * grad_output(value) and stands, in what the gs are computed from, for the gradient that reaches the custom_gradient. So a g is an expression of the forward
- * graph like any other, with names, places and the text form, and may be anything: it need not be linear in `grad`, and differentiation never looks into
+ * graph like any other, with names, locations and the text form, and may be anything: it need not be linear in `grad`, and differentiation never looks into
  * `value`. The reverse pass copies the gs with the gradient that has come in the place of `grad`; what they have of forward values alone is not copied.
  *
  * grad_output is of the value and not of the node that it serves, which comes later: two custom_gradients of one value share it, and each puts its own
@@ -71,7 +71,7 @@ static void copy(cloning *c)
         if (node.op == SAMBA_OP_custom_gradient) {
             c->now[i] = inputs[0];
         } else if (differs) {
-            c->graph->place = node.place;
+            c->graph->location = node.location;
             c->now[i] = samba_emit(c->graph, (samba_op)node.op, node.arity, inputs, node.attrs);
         }
     }
@@ -82,7 +82,7 @@ samba_status samba_vjp_custom_gradient(samba_vjp *vjp)
     samba_graph *graph = vjp->graph;
     int arity = vjp->node->arity;
     samba_ref grad = vjp->inputs[1], last = grad;
-    samba_place place = graph->place;
+    samba_location location = graph->location;
     for (int i = 2; i < arity; i += 2)
         if (vjp->needed[i] && vjp->inputs[i + 1] > last)
             last = vjp->inputs[i + 1];
@@ -97,7 +97,7 @@ samba_status samba_vjp_custom_gradient(samba_vjp *vjp)
         mark(&c);
         c.now[0] = samba_emit_cast(graph, vjp->gradient, samba_ref_dtype(graph, grad));
         copy(&c);
-        graph->place = place;
+        graph->location = location;
         for (int i = 2; i < arity; i += 2) {
             samba_ref old = vjp->inputs[i + 1];
             if (vjp->needed[i])
@@ -143,10 +143,10 @@ static uint32_t both(uint32_t a, uint32_t b) { return a == CLEAN ? b : b == CLEA
 
 static samba_status misread(const samba_graph *graph, samba_ref ref, const char *by)
 {
-    char place[SAMBA_PLACE_TEXT];
+    char location[SAMBA_LOCATION_TEXT];
     return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT,
                       "%s depends on a grad_output, the gradient that reaches a custom_gradient: only the gradients of that custom_gradient may be computed from it%s", by,
-                      samba_place_format(graph, samba_node_at(graph, ref)->place, place));
+                      samba_location_format(graph, samba_node_at(graph, ref)->location, location));
 }
 
 static samba_status check_reads(const samba_graph *graph, uint32_t *reads)

@@ -29,8 +29,8 @@ static samba_status verify_order(const samba_graph *graph, int64_t index)
         if (graph->nodes[node->inputs[i]].phase > node->phase)
             return broken(graph, index, "has an input of a later phase");
     }
-    if (node->place.scope >= graph->name_count || node->place.source >= graph->name_count || node->place.fusion >= graph->name_count)
-        return broken(graph, index, "has a place that is no name of the graph");
+    if (node->location.scope >= graph->name_count || node->location.source >= graph->name_count || node->location.fusion >= graph->name_count)
+        return broken(graph, index, "has a location that is no name of the graph");
     return SAMBA_OK;
 }
 

@@ -375,9 +375,9 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
         to->argins[i] = (samba_plan_argin){.role = a->role, .dtype = a->dtype, .buffer = a->buffer, .value = a->value};
         SAMBA_TRY(take_text(in, a->name, &to->argins[i].name));
     }
-    void *places = NULL;
-    SAMBA_TRY(take_triples(in, "places", from->places, from->n_places, &places, &to->place_count));
-    to->places = places;
+    void *locations = NULL;
+    SAMBA_TRY(take_triples(in, "locations", from->locations, from->n_locations, &locations, &to->location_count));
+    to->locations = locations;
     to->word_count = (int32_t)from->n_words;
     to->words = samba_arena_alloc(in->arena, from->n_words * sizeof *to->words);
     if (!to->words)

@@ -174,7 +174,7 @@ static void fill_line(const samba_line *line, Samba__Pef__Line *message)
     message->count = line->count;
 }
 
-_Static_assert(sizeof(samba_stage_operator) == 3 * sizeof(int32_t) && sizeof(samba_plan_place) == 3 * sizeof(int32_t), "lists of numbers");
+_Static_assert(sizeof(samba_stage_operator) == 3 * sizeof(int32_t) && sizeof(samba_plan_location) == 3 * sizeof(int32_t), "lists of numbers");
 
 static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Samba__Pef__Stage *message)
 {
@@ -379,8 +379,8 @@ static samba_status fill_plan(samba_arena *arena, const samba_plan *plan, Samba_
     message->calls = plan->calls;
     message->n_words = (size_t)plan->word_count;
     message->words = plan->words;
-    message->n_places = 3 * (size_t)plan->place_count;
-    message->places = (int32_t *)(void *)plan->places;
+    message->n_locations = 3 * (size_t)plan->location_count;
+    message->locations = (int32_t *)(void *)plan->locations;
     return fill_lists(arena, plan, message);
 }
 

@@ -46,7 +46,7 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
                  {"sections", plan->section_count, plan->sections}, {"tensors", plan->tensor_count, plan->tensors},
                  {"argins", plan->argin_count, plan->argins},       {"constants", plan->constant_count, plan->constants},
                  {"calls", plan->call_count, plan->calls},          {"words", plan->word_count, plan->words},
-                 {"places", plan->place_count, plan->places},       {"graphs", plan->graph_count, plan->graphs}};
+                 {"locations", plan->location_count, plan->locations},       {"graphs", plan->graph_count, plan->graphs}};
     for (int i = 0; i < SAMBA_COUNT(lists); i++)
         if (lists[i].count < 0 || (lists[i].count > 0 && !lists[i].items))
             return samba_fail(context, SAMBA_ERROR_FORMAT, "%d %s", lists[i].count, lists[i].what);
@@ -239,17 +239,17 @@ static samba_status check_graphs(samba_context *context, const samba_plan *plan)
 
 static bool is_word(const samba_plan *plan, int32_t word) { return word >= 0 && word < plan->word_count; }
 
-/* What people are told of the stages: words and places that are there, and each operator has a name and a type. */
+/* What people are told of the stages: words and locations that are there, and each operator has a name and a type. */
 static samba_status check_origins(samba_context *context, const samba_plan *plan)
 {
     for (int32_t i = 0; i < plan->word_count; i++)
         if (!plan->words[i] || !plan->words[i][0] != (i == 0))
             return samba_fail(context, SAMBA_ERROR_FORMAT, "word %d of %d is missing: only the first may be empty, and is", i, plan->word_count);
-    for (int32_t i = 0; i < plan->place_count; i++) {
-        const samba_plan_place *place = &plan->places[i];
-        if (!is_word(plan, place->module) || !is_word(plan, place->source) || !is_word(plan, place->fusion))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "place %d: module %d, source %d or fusion %d is none of %d words", i, place->module,
-                              place->source, place->fusion, plan->word_count);
+    for (int32_t i = 0; i < plan->location_count; i++) {
+        const samba_plan_location *location = &plan->locations[i];
+        if (!is_word(plan, location->module) || !is_word(plan, location->source) || !is_word(plan, location->fusion))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "location %d: module %d, source %d or fusion %d is none of %d words", i, location->module,
+                              location->source, location->fusion, plan->word_count);
     }
     for (int32_t s = 0; s < plan->stage_count; s++) {
         const samba_stage *stage = &plan->stages[s];
@@ -257,9 +257,9 @@ static samba_status check_origins(samba_context *context, const samba_plan *plan
             return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d: %d operators", s, stage->operator_count);
         for (int32_t i = 0; i < stage->operator_count; i++) {
             const samba_stage_operator *o = &stage->operators[i];
-            if (!is_word(plan, o->op) || !o->op || !is_word(plan, o->type) || !o->type || o->place < 0 || o->place >= plan->place_count)
-                return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d, operator %d: name %d, type %d or place %d is none of %d words and %d places",
-                                  s, i, o->op, o->type, o->place, plan->word_count, plan->place_count);
+            if (!is_word(plan, o->op) || !o->op || !is_word(plan, o->type) || !o->type || o->location < 0 || o->location >= plan->location_count)
+                return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d, operator %d: name %d, type %d or location %d is none of %d words and %d locations",
+                                  s, i, o->op, o->type, o->location, plan->word_count, plan->location_count);
         }
     }
     return SAMBA_OK;

@@ -137,7 +137,7 @@ const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage,
     int count = 0;
     bool more = false;
     for (int32_t i = 0; i < stage->operator_count && !more; i++) {
-        int32_t source = plan->places[stage->operators[i].place].source;
+        int32_t source = plan->locations[stage->operators[i].location].source;
         bool known = source == 0;
         for (int k = 0; k < count; k++)
             known = known || shown[k] == source;

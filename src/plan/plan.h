@@ -69,11 +69,11 @@ typedef struct samba_plan_graph {
     int32_t *tensors; /* that it reads, makes or gives, ascending */
 } samba_plan_graph;
 
-typedef struct samba_plan_place { /* where in the user's model operators come from, in words of the plan; 0: not known */
+typedef struct samba_plan_location { /* where in the user's model operators come from, in words of the plan; 0: not known */
     int32_t module; /* "encoder.layers.0" */
     int32_t source; /* "model.py:42" */
     int32_t fusion; /* of the hint that keeps operators in one section */
-} samba_plan_place;
+} samba_plan_location;
 
 typedef struct samba_plan {
     samba_arena arena;
@@ -81,7 +81,7 @@ typedef struct samba_plan {
     uint64_t ops_signature;
     int64_t memory_bytes;  /* of the arena */
     samba_memory_info memory; /* its parts */
-    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, place_count, graph_count;
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, location_count, graph_count;
     samba_plan_graph *graphs; /* one or more */
     samba_buffer *buffers;
     samba_stage *stages;
@@ -89,8 +89,8 @@ typedef struct samba_plan {
     samba_plan_tensor *tensors;
     samba_plan_argin *argins;
     samba_plan_constant *constants;
-    char **words; /* of operators and places, each once; word 0 is "" */
-    samba_plan_place *places; /* each once */
+    char **words; /* of operators and locations, each once; word 0 is "" */
+    samba_plan_location *locations; /* each once */
     int32_t *calls; /* the schedules: section ids in order; a call's id is its position in its graph's */
 } samba_plan;
 

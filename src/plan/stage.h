@@ -166,8 +166,8 @@ typedef enum samba_stage_kind {
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* plan/stage.c: "tile" ... */
 
-typedef struct samba_stage_operator { /* for people: words and a place of the plan (plan/plan.h) */
-    int32_t op, type, place; /* "relu", "float32(2, 3)" */
+typedef struct samba_stage_operator { /* for people: words and a location of the plan (plan/plan.h) */
+    int32_t op, type, location; /* "relu", "float32(2, 3)" */
 } samba_stage_operator;
 
 typedef struct samba_stage {

@@ -103,9 +103,9 @@ static void add_words(samba_text *out, const samba_plan *plan, const samba_stage
     int32_t before = -1;
     for (int32_t i = 0, count = 0; i < stage->operator_count; i++) {
         const samba_stage_operator *o = &stage->operators[i];
-        const samba_plan_place *place = &plan->places[o->place];
-        int32_t word = which == 0 ? o->op : which == 1 ? place->module : place->source;
-        if ((which > 0 && word == before) || (which > 0 && word == 0)) /* operators repeat; places of neighbours are one */
+        const samba_plan_location *location = &plan->locations[o->location];
+        int32_t word = which == 0 ? o->op : which == 1 ? location->module : location->source;
+        if ((which > 0 && word == before) || (which > 0 && word == 0)) /* operators repeat; locations of neighbours are one */
             continue;
         samba_text_add(out, "%s%d", count++ ? "," : "", word);
         before = word;

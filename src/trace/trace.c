@@ -272,8 +272,8 @@ void samba_scope_push(samba_graph *graph, const char *name)
         samba_graph_stick(graph, status);
         return;
     }
-    graph->scopes[graph->scope_count++] = (samba_outer_scope){graph->scope, graph->place.scope};
-    graph->scope = graph->place.scope = scope;
+    graph->scopes[graph->scope_count++] = (samba_outer_scope){graph->scope, graph->location.scope};
+    graph->scope = graph->location.scope = scope;
 }
 
 void samba_scope_pop(samba_graph *graph)
@@ -286,7 +286,7 @@ void samba_scope_pop(samba_graph *graph)
     }
     samba_outer_scope outer = graph->scopes[--graph->scope_count];
     graph->scope = outer.scope;
-    graph->place.scope = outer.module;
+    graph->location.scope = outer.module;
 }
 
 void samba_graphamp_push(samba_graph *graph, bool enabled)
@@ -436,15 +436,15 @@ static void add_output(samba_graph *graph, samba_sink_kind kind, const char *nam
     }
     if (!samba_trace_enter(what, 1, &value, &of))
         return;
-    samba_place here = graph->place, its = samba_node_at(graph, value.index)->place;
+    samba_location here = graph->location, its = samba_node_at(graph, value.index)->location;
     if (its.source) /* what is wrong with a value was computed there */
-        graph->place = its;
+        graph->location = its;
     if (kind != SAMBA_SINK_LOSS || samba_trace_need_floating(value, what)) {
         uint32_t index = samba_trace_scoped(graph, what, name);
         samba_graph_sink(
             graph, (samba_sink){.kind = kind, .phase = graph->phase, .name = index, .target = SAMBA_NONE, .value = value.index});
     }
-    graph->place = here;
+    graph->location = here;
 }
 
 void samba_output(samba_graph *graph, const char *name, samba_value value) { add_output(graph, SAMBA_SINK_OUTPUT, name, value); }

@@ -282,14 +282,14 @@ static inline int32_t plan_word(samba_plan *plan, const char *word)
     return plan->word_count++;
 }
 
-/* Two operators for each stage, of one of two places. */
+/* Two operators for each stage, of one of two locations. */
 static inline void plan_origins(samba_plan *plan)
 {
     plan->words = plan_alloc(plan, MOST * sizeof *plan->words);
-    plan->places = plan_alloc(plan, MOST * sizeof *plan->places);
+    plan->locations = plan_alloc(plan, MOST * sizeof *plan->locations);
     int32_t nothing = plan_word(plan, "");
-    plan->places[plan->place_count++] = (samba_plan_place){nothing, nothing, nothing};
-    plan->places[plan->place_count++] = (samba_plan_place){plan_word(plan, "encoder.0"), plan_word(plan, "model.py:42"), plan_word(plan, "ffn")};
+    plan->locations[plan->location_count++] = (samba_plan_location){nothing, nothing, nothing};
+    plan->locations[plan->location_count++] = (samba_plan_location){plan_word(plan, "encoder.0"), plan_word(plan, "model.py:42"), plan_word(plan, "ffn")};
     for (int32_t i = 0; i < plan->stage_count; i++) {
         samba_stage *stage = &plan->stages[i];
         stage->operators = plan_alloc(plan, 2 * sizeof *stage->operators);

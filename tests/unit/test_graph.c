@@ -139,7 +139,7 @@ static void the_first_error_stays(void **state)
     fixture *f = *state;
     samba_graph *g = f->graph;
     samba_ref x = input(g, "x"), y = leaf(g, SAMBA_OP_input, "y", 4, 5);
-    g->place.scope = samba_graph_intern(g, "block0.attn");
+    g->location.scope = samba_graph_intern(g, "block0.attn");
     assert_int_equal(samba_emit2(g, SAMBA_OP_add, x, y), SAMBA_NONE);
     expect_failure(g, SAMBA_ERROR_SHAPE, "add at block0.attn: ");
     samba_fail(f->context, SAMBA_ERROR_FILE, "something else");
@@ -296,7 +296,7 @@ static uint64_t hash_of(samba_context *context, bool names_first, samba_op op, c
 {
     samba_graph *g;
     assert_int_equal(samba_graph_new(context, scope ? scope : "hash", &g), SAMBA_OK);
-    g->place.scope = scope ? samba_graph_intern(g, scope) : 0;
+    g->location.scope = scope ? samba_graph_intern(g, scope) : 0;
     samba_ref y = small_model(g, names_first, op);
     if (more)
         samba_emit1(g, SAMBA_OP_exp, y);
@@ -325,7 +325,7 @@ static void copying_drops_what_is_dead(void **state)
     input(g, "unused"); /* inputs stay */
     leaf(g, SAMBA_OP_parameter, "dead", 2, 3);
     samba_graph_intern(g, "so that names move");
-    g->place.scope = samba_graph_intern(g, "scope");
+    g->location.scope = samba_graph_intern(g, "scope");
     samba_ref y = small_model(g, false, SAMBA_OP_add);
     samba_emit1(g, SAMBA_OP_tanh, y);
     g->phase = SAMBA_BCKWD;
@@ -343,7 +343,7 @@ static void copying_drops_what_is_dead(void **state)
     assert_int_equal(samba_graph_leaf(out, "dead"), SAMBA_NONE);
     const samba_node *copy = samba_node_at(out, out->sinks[1].value);
     assert_int_equal(copy->phase, SAMBA_BCKWD);
-    assert_string_equal(samba_graph_name_at(out, copy->place.scope), "scope");
+    assert_string_equal(samba_graph_name_at(out, copy->location.scope), "scope");
     assert_int_equal(out->sinks[1].target, samba_graph_leaf(out, "w"));
     samba_graph *twice;
     assert_int_equal(samba_graph_rewrite(out, NULL, NULL, &twice), SAMBA_OK);
@@ -456,7 +456,7 @@ static void verify_finds_what_is_broken(void **state)
             node->op = SAMBA_OP_mul;
             break; /* no longer where the table has it */
         case 12:
-            node->place.scope = 99;
+            node->location.scope = 99;
             break;
         }
         assert_int_equal(samba_graph_verify(g), SAMBA_ERROR_INTERNAL);

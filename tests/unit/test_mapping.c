@@ -47,7 +47,7 @@ static void check_sections(const samba_plan *plan, int64_t budget)
         bool fused = false;
         for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
             for (int32_t k = 0; k < plan->stages[s].operator_count; k++)
-                fused |= plan->places[plan->stages[s].operators[k].place].fusion != 0;
+                fused |= plan->locations[plan->stages[s].operators[k].location].fusion != 0;
         sections_of[section->phase] += fused;
     }
     assert_true(sections_of[1] <= 1 && sections_of[2] <= 1);

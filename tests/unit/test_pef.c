@@ -69,11 +69,11 @@ static void test_round_trip(void **unused)
             }
         }
         assert_int_equal(plan.word_count, f.plan.word_count);
-        assert_int_equal(plan.place_count, f.plan.place_count);
+        assert_int_equal(plan.location_count, f.plan.location_count);
         for (int32_t i = 0; i < plan.word_count; i++)
             assert_string_equal(plan.words[i], f.plan.words[i]);
-        if (plan.place_count > 0)
-            assert_memory_equal(plan.places, f.plan.places, (size_t)plan.place_count * sizeof *plan.places);
+        if (plan.location_count > 0)
+            assert_memory_equal(plan.locations, f.plan.locations, (size_t)plan.location_count * sizeof *plan.locations);
         for (int32_t i = 0; i < plan.constant_count; i++)
             assert_memory_equal(plan.constants[i].data, f.plan.constants[i].data, (size_t)plan.constants[i].size);
         assert_int_equal(samba_pef_write(f.context, &plan, path), SAMBA_OK); /* what was read writes the same file */
@@ -265,17 +265,17 @@ static void missing_stage(samba_plan *p) { p->sections[3].stage_count--; }
 static void wrong_call(samba_plan *p) { p->calls[3] = 4; }
 static void first_word(samba_plan *p) { p->words[0] = p->words[1]; }
 static void empty_word(samba_plan *p) { p->words[2] = p->words[0]; }
-static void place_module(samba_plan *p) { p->places[1].module = p->word_count; }
-static void place_source(samba_plan *p) { p->places[1].source = -1; }
-static void place_fusion(samba_plan *p) { p->places[0].fusion = INT32_MAX; }
+static void place_module(samba_plan *p) { p->locations[1].module = p->word_count; }
+static void place_source(samba_plan *p) { p->locations[1].source = -1; }
+static void place_fusion(samba_plan *p) { p->locations[0].fusion = INT32_MAX; }
 static void negative_operators(samba_plan *p) { p->stages[2].operator_count = -1; }
 static void operator_nameless(samba_plan *p) { p->stages[1].operators[0].op = 0; }
 static void operator_name(samba_plan *p) { p->stages[1].operators[1].op = p->word_count; }
 static void operator_typeless(samba_plan *p) { p->stages[1].operators[1].type = 0; }
 static void operator_type(samba_plan *p) { p->stages[1].operators[1].type = -5; }
-static void operator_place(samba_plan *p) { p->stages[3].operators[1].place = p->place_count; }
-static void negative_place(samba_plan *p) { p->stages[3].operators[1].place = -1; }
-static void no_places(samba_plan *p) { p->place_count = 0; }
+static void operator_place(samba_plan *p) { p->stages[3].operators[1].location = p->location_count; }
+static void negative_place(samba_plan *p) { p->stages[3].operators[1].location = -1; }
+static void no_places(samba_plan *p) { p->location_count = 0; }
 static void wrong_kind(samba_plan *p) { p->stages[1].kind = SAMBA_STAGE_KIND_COUNT; }
 static void zero_rank(samba_plan *p) { p->stages[1].rank = 0; }
 static void negative_domain(samba_plan *p) { p->stages[1].domain[0] = -1; }
@@ -377,7 +377,7 @@ static const struct {
                      {wrong_call, "no section 4 among 4"},
                      {first_word, "word 0 of"},
                      {empty_word, "word 2 of"},
-                     {place_module, "place 1: module"},
+                     {place_module, "location 1: module"},
                      {place_source, "source -1"},
                      {place_fusion, "fusion 2147483647"},
                      {negative_operators, "stage 2: -1 operators"},
@@ -385,9 +385,9 @@ static const struct {
                      {operator_name, "stage 1, operator 1: name"},
                      {operator_typeless, "type 0"},
                      {operator_type, "type -5"},
-                     {operator_place, "place 2 is none of"},
-                     {negative_place, "place -1"},
-                     {no_places, "and 0 places"},
+                     {operator_place, "location 2 is none of"},
+                     {negative_place, "location -1"},
+                     {no_places, "and 0 locations"},
                      {wrong_kind, "kind 6"},
                      {zero_rank, "rank 1 or more"},
                      {negative_domain, "domain is negative"},

@@ -45,9 +45,9 @@ static const samba_node *node_of(const samba_graph *g, samba_op op, samba_phase 
 
 static void expect_place(const samba_graph *g, const samba_node *node, const char *module, const char *source, const char *fusion)
 {
-    assert_string_equal(samba_graph_name_at(g, node->place.scope), module);
-    assert_string_equal(samba_graph_name_at(g, node->place.source), source);
-    assert_string_equal(samba_graph_name_at(g, node->place.fusion), fusion);
+    assert_string_equal(samba_graph_name_at(g, node->location.scope), module);
+    assert_string_equal(samba_graph_name_at(g, node->location.source), source);
+    assert_string_equal(samba_graph_name_at(g, node->location.fusion), fusion);
 }
 
 static void operators_know_their_place(void **unused)
@@ -156,7 +156,7 @@ static void errors_say_it(void **unused)
     memcpy(umlauts + 127, "\xc3\xbc.py", 6);
     samba_set_source(g, umlauts, 5);
     umlauts[127] = 0;
-    const char *kept = samba_graph_name_at(g, g->place.source);
+    const char *kept = samba_graph_name_at(g, g->location.source);
     assert_true(strncmp(kept, umlauts, 127) == 0 && strcmp(kept + 127, ":5") == 0);
     samba_graph_free(g);
 
@@ -229,7 +229,7 @@ static void gradients_have_the_place_of_their_operator(void **unused)
         const samba_node *node = &all->nodes[i];
         if (node->phase != SAMBA_BCKWD)
             continue;
-        seen |= 1 << (samba_graph_name_at(all, node->place.source)[strlen("net.py:")] - '0');
+        seen |= 1 << (samba_graph_name_at(all, node->location.source)[strlen("net.py:")] - '0');
         if (node->op == SAMBA_OP_matmul || node->op == SAMBA_OP_permute)
             expect_place(all, node, "fc", "net.py:1", "");
         if (node->op == SAMBA_OP_sub)
@@ -427,8 +427,8 @@ static int count_operators(const samba_plan *plan, int phase, const char *module
         for (int32_t s = 0; plan->sections[i].phase == phase && s < plan->sections[i].stage_count; s++) {
             const samba_stage *stage = &plan->stages[plan->sections[i].first_stage + s];
             for (int32_t k = 0; k < stage->operator_count; k++) {
-                const samba_plan_place *place = &plan->places[stage->operators[k].place];
-                count += strcmp(plan->words[place->module], module) == 0 && strcmp(plan->words[place->source], source) == 0;
+                const samba_plan_location *location = &plan->locations[stage->operators[k].location];
+                count += strcmp(plan->words[location->module], module) == 0 && strcmp(plan->words[location->source], source) == 0;
             }
         }
     return count;
@@ -449,9 +449,9 @@ static void stages_name_their_operators(void **unused)
     for (int32_t i = 0; i < plan.word_count; i++)
         for (int32_t k = 0; k < i; k++)
             assert_string_not_equal(plan.words[i], plan.words[k]);
-    for (int32_t i = 0; i < plan.place_count; i++)
+    for (int32_t i = 0; i < plan.location_count; i++)
         for (int32_t k = 0; k < i; k++)
-            assert_true(memcmp(&plan.places[i], &plan.places[k], sizeof *plan.places) != 0);
+            assert_true(memcmp(&plan.locations[i], &plan.locations[k], sizeof *plan.locations) != 0);
     samba_text log;
     samba_text_init(&log, context);
     need(samba_plan_log(context, &plan, &log));
@@ -471,7 +471,7 @@ static int sections_of(const samba_plan *plan, int phase, const char *fusion, in
         for (int32_t s = 0; plan->sections[i].phase == phase && s < plan->sections[i].stage_count; s++) {
             const samba_stage *stage = &plan->stages[plan->sections[i].first_stage + s];
             for (int32_t k = 0; k < stage->operator_count; k++)
-                here += strcmp(plan->words[plan->places[stage->operators[k].place].fusion], fusion) == 0;
+                here += strcmp(plan->words[plan->locations[stage->operators[k].location].fusion], fusion) == 0;
         }
         sections += here > 0;
         *operators += here;

@@ -225,7 +225,7 @@ static void random_graphs(void **state)
             g->recompute = next_random(&random) % 2;
             char scope[3] = {(char)(1 + next_random(&random) % 255)};
             scope[1] = (char)(1 + next_random(&random) % 255);
-            g->place.scope = next_random(&random) % 2 ? samba_graph_intern(g, scope) : 0;
+            g->location.scope = next_random(&random) % 2 ? samba_graph_intern(g, scope) : 0;
             if (samba_op_table[op].arity == 2)
                 samba_emit2(g, op, a, b);
             else if (op != SAMBA_OP_sum)

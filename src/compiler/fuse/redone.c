@@ -45,7 +45,7 @@ static samba_status keep_fusions(samba_fusion *f)
     for (int64_t k = 0; k < f->group_count; k++) {
         const samba_group *group = &f->groups[k];
         for (int64_t m = 0; m < group->member_count && group->phase == SAMBA_FWD; m++) {
-            uint32_t fusion = samba_node_at(g, group->members[m])->place.fusion;
+            uint32_t fusion = samba_node_at(g, group->members[m])->location.fusion;
             seen[fusion] |= group->redone ? REDONE : KEPT;
             parted = parted || (fusion && seen[fusion] == (KEPT | REDONE));
         }

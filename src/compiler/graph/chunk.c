@@ -219,7 +219,7 @@ static void enter(chunking *c, samba_ref ref, samba_phase phase, uint32_t part)
 {
     samba_graph *out = c->rewriter->out;
     const samba_node *node = samba_node_at(c->region.graph, ref);
-    out->place = samba_graph_place(out, c->region.graph, node->place);
+    out->location = samba_graph_location(out, c->region.graph, node->location);
     out->phase = phase;
     out->part = part;
     out->recompute = true;

@@ -321,7 +321,7 @@ static samba_status update(samba_graph *g, const samba_optimizer *o, const hyper
 {
     const char *name = samba_graph_name_at(g, samba_node_at(g, p)->attrs->parameter.name);
     samba_dtype dtype = update_dtype(dtype_of(g, p));
-    g->place.scope = (uint32_t)samba_node_at(g, p)->attrs->parameter.name;
+    g->location.scope = (uint32_t)samba_node_at(g, p)->attrs->parameter.name;
     d = samba_emit_cast(g, d, dtype);
     if (coefficient != SAMBA_NONE)
         d = mul(g, d, samba_emit_cast(g, coefficient, dtype));
@@ -372,7 +372,7 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
                               "optimizer '%s' owns no parameter: none that no earlier optimizer owns has a name that matches '%s'", optimizer,
                               o->parameter_count ? o->parameters[0] : "*");
     }
-    g->place = (samba_place){0};
+    g->location = (samba_location){0};
     return g->status;
 }
 

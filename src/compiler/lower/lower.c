@@ -40,7 +40,7 @@ samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samb
     samba_text_init(&text, c->context);
     const char *scope = "";
     for (int64_t m = 0; m < group->member_count && !scope[0]; m++)
-        scope = samba_graph_name_at(c->graph, samba_node_at(c->graph, group->members[m])->place.scope);
+        scope = samba_graph_name_at(c->graph, samba_node_at(c->graph, group->members[m])->location.scope);
     if (scope[0])
         samba_text_add(&text, "%s:", scope);
     for (int64_t m = 0; m < group->member_count && m < LABEL_OPS; m++)

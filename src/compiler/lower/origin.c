@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a stage computes, for people: its nodes as operators with their type and their place in the user's model. Words and places stand
+ * What a stage computes, for people: its nodes as operators with their type and their location in the user's model. Words and locations stand
  * once in the plan, however many operators share them: one table finds both, open addressing by hash. */
 #include "compiler/compiler.h"
 
@@ -9,14 +9,14 @@
 static uint32_t *slot_of(samba_origins *o, uint64_t hash, uint64_t probe) { return &o->slots[(hash + probe) & (uint64_t)(o->slot_count - 1)]; }
 
 static uint64_t hash_word(const char *word) { return samba_hash(word, strlen(word), 1); }
-static uint64_t hash_place(const samba_plan_place *place) { return samba_hash(place, sizeof *place, 2); }
+static uint64_t hash_location(const samba_plan_location *location) { return samba_hash(location, sizeof *location, 2); }
 
-/* Keeps the table at most half full. A slot holds 0, or 2 * index + 2 of a word, or that + 1 of a place. */
+/* Keeps the table at most half full. A slot holds 0, or 2 * index + 2 of a word, or that + 1 of a location. */
 static samba_status reserve(samba_compiler *c)
 {
     samba_origins *o = &c->origins;
     const samba_plan *plan = &c->plan;
-    int64_t used = (int64_t)plan->word_count + plan->place_count;
+    int64_t used = (int64_t)plan->word_count + plan->location_count;
     if (2 * (used + 1) <= o->slot_count)
         return SAMBA_OK;
     samba_origins next = {.slot_count = o->slot_count ? 2 * o->slot_count : 256};
@@ -24,12 +24,12 @@ static samba_status reserve(samba_compiler *c)
     if (!next.slots)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < used; i++) {
-        bool is_place = i >= plan->word_count;
-        int64_t index = is_place ? i - plan->word_count : i;
-        uint64_t hash = is_place ? hash_place(&plan->places[index]) : hash_word(plan->words[index]), probe = 0;
+        bool is_location = i >= plan->word_count;
+        int64_t index = is_location ? i - plan->word_count : i;
+        uint64_t hash = is_location ? hash_location(&plan->locations[index]) : hash_word(plan->words[index]), probe = 0;
         while (*slot_of(&next, hash, probe))
             probe++;
-        *slot_of(&next, hash, probe) = (uint32_t)(2 * index + 2 + is_place);
+        *slot_of(&next, hash, probe) = (uint32_t)(2 * index + 2 + is_location);
     }
     samba_origins_free(c);
     o->slots = next.slots;
@@ -58,24 +58,24 @@ static samba_status find_word(samba_compiler *c, const char *word, int32_t *inde
     return SAMBA_OK;
 }
 
-static samba_status find_place(samba_compiler *c, const char *module, const char *source, const char *fusion, int32_t *index)
+static samba_status find_location(samba_compiler *c, const char *module, const char *source, const char *fusion, int32_t *index)
 {
     samba_plan *plan = &c->plan;
-    samba_plan_place place;
-    SAMBA_TRY(find_word(c, module, &place.module));
-    SAMBA_TRY(find_word(c, source, &place.source));
-    SAMBA_TRY(find_word(c, fusion, &place.fusion));
+    samba_plan_location location;
+    SAMBA_TRY(find_word(c, module, &location.module));
+    SAMBA_TRY(find_word(c, source, &location.source));
+    SAMBA_TRY(find_word(c, fusion, &location.fusion));
     SAMBA_TRY(reserve(c));
     uint32_t *slot = NULL;
-    uint64_t hash = hash_place(&place);
+    uint64_t hash = hash_location(&location);
     for (uint64_t probe = 0; *(slot = slot_of(&c->origins, hash, probe)); probe++)
-        if (*slot % 2 == 1 && memcmp(&plan->places[*slot / 2 - 1], &place, sizeof place) == 0) {
+        if (*slot % 2 == 1 && memcmp(&plan->locations[*slot / 2 - 1], &location, sizeof location) == 0) {
             *index = (int32_t)(*slot / 2 - 1);
             return SAMBA_OK;
         }
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->places, sizeof place, &c->place_capacity, plan->place_count + 1));
-    *index = plan->place_count;
-    plan->places[plan->place_count++] = place;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->locations, sizeof location, &c->location_capacity, plan->location_count + 1));
+    *index = plan->location_count;
+    plan->locations[plan->location_count++] = location;
     *slot = (uint32_t)(2 * *index + 3);
     return SAMBA_OK;
 }
@@ -99,8 +99,8 @@ samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, 
                  samba_shape_format(node->rank, node->shape, shape, sizeof shape));
         SAMBA_TRY(find_word(c, samba_ops[node->op].name, &operators[m].op));
         SAMBA_TRY(find_word(c, type, &operators[m].type));
-        SAMBA_TRY(find_place(c, samba_graph_name_at(c->graph, node->place.scope), samba_graph_name_at(c->graph, node->place.source),
-                             samba_graph_name_at(c->graph, node->place.fusion), &operators[m].place));
+        SAMBA_TRY(find_location(c, samba_graph_name_at(c->graph, node->location.scope), samba_graph_name_at(c->graph, node->location.source),
+                             samba_graph_name_at(c->graph, node->location.fusion), &operators[m].location));
     }
     stage->operators = operators;
     stage->operator_count = (int32_t)group->member_count;
@@ -112,10 +112,10 @@ samba_status samba_stage_operators_link(samba_compiler *c, const samba_plan *fro
     samba_stage_operator *operators;
     SAMBA_TRY(new_operators(c, stage->operator_count, &operators));
     for (int32_t i = 0; i < stage->operator_count; i++) {
-        const samba_plan_place *place = &from->places[stage->operators[i].place];
+        const samba_plan_location *location = &from->locations[stage->operators[i].location];
         SAMBA_TRY(find_word(c, from->words[stage->operators[i].op], &operators[i].op));
         SAMBA_TRY(find_word(c, from->words[stage->operators[i].type], &operators[i].type));
-        SAMBA_TRY(find_place(c, from->words[place->module], from->words[place->source], from->words[place->fusion], &operators[i].place));
+        SAMBA_TRY(find_location(c, from->words[location->module], from->words[location->source], from->words[location->fusion], &operators[i].location));
     }
     stage->operators = operators;
     return SAMBA_OK;

@@ -91,8 +91,8 @@ static const char *module_of(const samba_plan *plan, int32_t stage)
 {
     const samba_stage *s = &plan->stages[stage];
     for (int32_t i = 0; i < s->operator_count; i++)
-        if (plan->places[s->operators[i].place].module)
-            return plan->words[plan->places[s->operators[i].place].module];
+        if (plan->locations[s->operators[i].location].module)
+            return plan->words[plan->locations[s->operators[i].location].module];
     return "";
 }
 
@@ -122,7 +122,7 @@ static samba_status find_fusions(samba_compiler *c, int32_t first, int32_t end, 
     for (int32_t s = first; s < end; s++) {
         const samba_stage *stage = &plan->stages[s];
         for (int32_t i = 0; i < stage->operator_count; i++) {
-            int32_t fusion = plan->places[stage->operators[i].place].fusion;
+            int32_t fusion = plan->locations[stage->operators[i].location].fusion;
             if (fusion && begins[fusion])
                 memset(together + begins[fusion], 1, (size_t)(s + 1 - begins[fusion]));
             if (fusion)

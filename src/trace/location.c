@@ -10,7 +10,7 @@
 void samba_set_module(samba_graph *graph, const char *path)
 {
     if (graph && graph->status == SAMBA_OK)
-        graph->place.scope = path && path[0] ? samba_graph_intern(graph, path) : graph->scope;
+        graph->location.scope = path && path[0] ? samba_graph_intern(graph, path) : graph->scope;
 }
 
 void samba_set_source(samba_graph *graph, const char *file, int line)
@@ -18,7 +18,7 @@ void samba_set_source(samba_graph *graph, const char *file, int line)
     if (!graph || graph->status != SAMBA_OK)
         return;
     if (!file || !file[0]) {
-        graph->place.source = 0;
+        graph->location.source = 0;
         return;
     }
     for (const char *c = file; *c; c++) /* a PEF has no paths of the machine that made it */
@@ -29,7 +29,7 @@ void samba_set_source(samba_graph *graph, const char *file, int line)
         length--;
     char source[LONGEST_FILE + 16];
     snprintf(source, sizeof source, "%.*s:%d", length, file, line);
-    graph->place.source = samba_graph_intern(graph, source);
+    graph->location.source = samba_graph_intern(graph, source);
 }
 
 void samba_op_fusion_push(samba_graph *graph, const char *name)
@@ -41,7 +41,7 @@ void samba_op_fusion_push(samba_graph *graph, const char *name)
         return;
     }
     if (graph->fusion_depth++ == 0)
-        graph->place.fusion = samba_graph_intern(graph, name);
+        graph->location.fusion = samba_graph_intern(graph, name);
 }
 
 void samba_op_fusion_pop(samba_graph *graph)
@@ -51,5 +51,5 @@ void samba_op_fusion_pop(samba_graph *graph)
     if (graph->fusion_depth == 0)
         samba_graph_fail(graph, SAMBA_ERROR_STATE, "samba_op_fusion_pop was called more often than samba_op_fusion_push");
     else if (--graph->fusion_depth == 0)
-        graph->place.fusion = 0;
+        graph->location.fusion = 0;
 }
