@@ -108,13 +108,13 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     const samba_kernels *kernels = program->kernels;
     const samba_collector *collector = &program->collectors[code->collector];
     const samba_view *view = &program->views[collector->view];
-    const samba_place *place = &frame->places[collector->view];
+    const samba_view_slice *slice = &frame->slices[collector->view];
     const char *a = frame->pointers[code->a];
     int op = collector->op, class_ = collector->class_;
     bool full = code->extent == SAMBA_FULL, per_column = full && view->col_stride != 0;
     int64_t width = class_ == SAMBA_F32 ? 4 : 8, rows = frame->rows, cols = full ? frame->cols : 1;
     int64_t stride = view->groups ? view->group_stride[0] : 0;
-    char *partial = frame->scratch + collector->partial + 8 * (place->offset + (per_column ? frame->col : 0));
+    char *partial = frame->scratch + collector->partial + 8 * (slice->offset + (per_column ? frame->col : 0));
     if (code->product) { /* one sum a column, over all rows */
         kernels->collect_rows[class_](partial, a, frame->pointers[code->b], rows, cols);
         return;
@@ -126,12 +126,12 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
             collect_total(kernels, op, class_, partial, a, rows * cols);
         return;
     }
-    if (per_column ? place->dense_full : cols == 1 && place->dense_row) {
+    if (per_column ? slice->dense_full : cols == 1 && slice->dense_row) {
         collect_columns(kernels, op, class_, partial, a, 1, rows * cols);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
-        char *at = partial + 8 * (view->groups > 1 ? place->rows[r] - place->offset : r * stride);
+        char *at = partial + 8 * (view->groups > 1 ? slice->rows[r] - slice->offset : r * stride);
         if (per_column)
             collect_columns(kernels, op, class_, at, a + r * cols * width, 1, cols);
         else

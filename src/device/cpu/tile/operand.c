@@ -5,7 +5,7 @@
 #include "device/cpu/tile/tile.h"
 #include <string.h>
 
-void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols)
+void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols)
 {
     int inner = view->groups - 1;
     int64_t index[SAMBA_MAX_RANK], rest = row0, offset = view->offset, inner_stride = view->group_stride[inner];
@@ -15,10 +15,10 @@ void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offs
         offset += index[g] * view->group_stride[g];
     }
     bool inside = rows == 1 || index[inner] + rows <= view->group_size[inner];
-    place->offset = offset;
-    place->dense_full = inside && (rows == 1 || inner_stride == cols);
-    place->dense_row = inside && (rows == 1 || inner_stride == 1);
-    place->rows = offsets;
+    slice->offset = offset;
+    slice->dense_full = inside && (rows == 1 || inner_stride == cols);
+    slice->dense_row = inside && (rows == 1 || inner_stride == 1);
+    slice->rows = offsets;
     for (int64_t r = 0; r < rows; r++) {
         offsets[r] = offset;
         int g = inner;
@@ -32,24 +32,24 @@ void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offs
 
 static int64_t row_stride(const samba_view *view) { return view->groups ? view->group_stride[0] : 0; }
 
-static int64_t row_offset(const samba_view *view, const samba_place *place, int64_t row)
+static int64_t row_offset(const samba_view *view, const samba_view_slice *slice, int64_t row)
 {
-    return view->groups > 1 ? place->rows[row] : place->offset + row * row_stride(view);
+    return view->groups > 1 ? slice->rows[row] : slice->offset + row * row_stride(view);
 }
 
 static char *element(const samba_view *view, int64_t offset) { return view->base + offset * view->size; }
 
 /* One value a row. */
-static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_place *place, int64_t col, int64_t rows,
+static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col, int64_t rows,
                       int width, char *d)
 {
-    if (place->dense_row)
-        kernels->load[view->dtype](d, element(view, place->offset + col), rows);
+    if (slice->dense_row)
+        kernels->load[view->dtype](d, element(view, slice->offset + col), rows);
     else if (view->groups <= 1)
-        kernels->load_strided[view->dtype](d, element(view, place->offset + col), row_stride(view), rows);
+        kernels->load_strided[view->dtype](d, element(view, slice->offset + col), row_stride(view), rows);
     else
         for (int64_t r = 0; r < rows; r++)
-            kernels->load[view->dtype](d + r * width, element(view, place->rows[r] + col), 1);
+            kernels->load[view->dtype](d + r * width, element(view, slice->rows[r] + col), 1);
 }
 
 /* Copies the first row of `bytes` to the others, doubling what is there. */
@@ -63,22 +63,22 @@ static void repeat_row(char *d, int64_t rows, int64_t bytes)
 }
 
 /* Rows lie side by side and columns far apart: a transposed tile. */
-static bool is_transposed(const samba_view *view, const samba_place *place, const samba_frame *frame)
+static bool is_transposed(const samba_view *view, const samba_view_slice *slice, const samba_frame *frame)
 {
-    return view->native && place->dense_row && frame->rows > 1 && view->col_stride > 1;
+    return view->native && slice->dense_row && frame->rows > 1 && view->col_stride > 1;
 }
 
 void samba_tile_load(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     const samba_kernels *kernels = program->kernels;
     const samba_view *view = &program->views[code->view];
-    const samba_place *place = &frame->places[code->view];
+    const samba_view_slice *slice = &frame->slices[code->view];
     int width = program->registers[code->d].size;
     int64_t rows = frame->rows, cols = frame->cols, col = frame->col * view->col_stride;
     char *d = frame->pointers[code->d];
-    const char *source = element(view, place->offset + (code->extent == SAMBA_FULL ? col : 0));
+    const char *source = element(view, slice->offset + (code->extent == SAMBA_FULL ? col : 0));
     if (code->extent == SAMBA_ROW) {
-        load_rows(kernels, view, place, 0, rows, width, d);
+        load_rows(kernels, view, slice, 0, rows, width, d);
         return;
     }
     if (code->kept >= 0) {
@@ -87,22 +87,22 @@ void samba_tile_load(const samba_tile_program *program, samba_frame *frame, cons
             return;
         *kept = (samba_kept){frame->col, cols, rows};
     }
-    if (view->col_stride == 1 && place->dense_full) {
+    if (view->col_stride == 1 && slice->dense_full) {
         kernels->load[view->dtype](d, source, rows * cols);
     } else if (view->col_stride == 0) {
-        load_rows(kernels, view, place, 0, rows, width, frame->spare);
+        load_rows(kernels, view, slice, 0, rows, width, frame->spare);
         kernels->spread[code->class_](d, frame->spare, rows, cols);
     } else if (row_stride(view) == 0 && view->groups <= 1) {
         kernels->load_strided[view->dtype](d, source, view->col_stride, cols);
         repeat_row(d, rows, cols * width);
-    } else if (is_transposed(view, place, frame)) {
+    } else if (is_transposed(view, slice, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(d, cols, source, view->col_stride, cols, rows);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
-            kernels->load[view->dtype](d + r * cols * width, element(view, row_offset(view, place, r) + col), cols);
+            kernels->load[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col), cols);
     } else {
         for (int64_t r = 0; r < rows; r++)
-            kernels->load_strided[view->dtype](d + r * cols * width, element(view, row_offset(view, place, r) + col),
+            kernels->load_strided[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col),
                                                view->col_stride, cols);
     }
 }
@@ -111,29 +111,29 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
 {
     const samba_kernels *kernels = program->kernels;
     const samba_view *view = &program->views[code->view];
-    const samba_place *place = &frame->places[code->view];
+    const samba_view_slice *slice = &frame->slices[code->view];
     int width = program->registers[code->a].size;
     int64_t rows = frame->rows, cols = frame->cols, col = frame->col * view->col_stride;
     const char *a = frame->pointers[code->a];
-    char *destination = element(view, place->offset + (code->extent == SAMBA_FULL ? col : 0));
+    char *destination = element(view, slice->offset + (code->extent == SAMBA_FULL ? col : 0));
     if (code->extent == SAMBA_ROW) {
-        if (place->dense_row)
+        if (slice->dense_row)
             kernels->store[view->dtype](destination, a, rows);
         else if (view->groups <= 1)
             kernels->store_strided[view->dtype](destination, a, row_stride(view), rows);
         else
             for (int64_t r = 0; r < rows; r++)
-                kernels->store[view->dtype](element(view, place->rows[r]), a + r * width, 1);
-    } else if (view->col_stride == 1 && place->dense_full) {
+                kernels->store[view->dtype](element(view, slice->rows[r]), a + r * width, 1);
+    } else if (view->col_stride == 1 && slice->dense_full) {
         kernels->store[view->dtype](destination, a, rows * cols);
-    } else if (is_transposed(view, place, frame)) {
+    } else if (is_transposed(view, slice, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(destination, view->col_stride, a, cols, rows, cols);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
-            kernels->store[view->dtype](element(view, row_offset(view, place, r) + col), a + r * cols * width, cols);
+            kernels->store[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width, cols);
     } else {
         for (int64_t r = 0; r < rows; r++)
-            kernels->store_strided[view->dtype](element(view, row_offset(view, place, r) + col), a + r * cols * width,
+            kernels->store_strided[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width,
                                                 view->col_stride, cols);
     }
 }
@@ -141,13 +141,13 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
 void samba_tile_round(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     const samba_view *view = &program->views[code->view];
-    const samba_place *place = &frame->places[code->view];
-    bool dense = place->dense_full;
+    const samba_view_slice *slice = &frame->slices[code->view];
+    bool dense = slice->dense_full;
     int64_t rows = dense ? 1 : frame->rows, cols = dense ? frame->rows * frame->cols : frame->cols;
     float *d = (float *)frame->pointers[code->d];
     const float *a = (const float *)frame->pointers[code->a];
     for (int64_t r = 0; r < rows; r++)
-        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, row_offset(view, place, r) + frame->col),
+        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, row_offset(view, slice, r) + frame->col),
                                           a + r * cols, cols);
 }
 
@@ -165,10 +165,10 @@ void samba_tile_block(const samba_tile_program *program, samba_frame *frame, con
 void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     const samba_view *view = &program->views[code->view];
-    const samba_place *place = &frame->places[code->view];
+    const samba_view_slice *slice = &frame->slices[code->view];
     int64_t *d = (int64_t *)frame->pointers[code->d], cols = code->extent == SAMBA_FULL ? frame->cols : 1;
     for (int64_t r = 0; r < frame->rows; r++) {
-        int64_t value = row_offset(view, place, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
+        int64_t value = row_offset(view, slice, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
         for (int64_t c = 0; c < cols; c++)
             d[r * cols + c] = value + c * view->col_stride;
     }
@@ -177,17 +177,17 @@ void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, cons
 void samba_tile_random(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     const samba_view *view = &program->views[code->view];
-    const samba_place *place = &frame->places[code->view];
+    const samba_view_slice *slice = &frame->slices[code->view];
     bool full = code->extent == SAMBA_FULL;
     float *d = (float *)frame->pointers[code->d];
     uint64_t seed = (uint64_t) * (const int64_t *)frame->pointers[code->a];
     int64_t rows = frame->rows, cols = full ? frame->cols : 1, col = full ? frame->col * view->col_stride : 0;
-    if (full ? place->dense_full && view->col_stride == 1 : place->dense_row) {
-        program->kernels->random(d, seed, (uint64_t)(place->offset + col), rows * cols);
+    if (full ? slice->dense_full && view->col_stride == 1 : slice->dense_row) {
+        program->kernels->random(d, seed, (uint64_t)(slice->offset + col), rows * cols);
         return;
     }
     for (int64_t r = 0; r < rows; r++, d += cols) {
-        int64_t index = row_offset(view, place, r) + col;
+        int64_t index = row_offset(view, slice, r) + col;
         if (view->col_stride == 1)
             program->kernels->random(d, seed, (uint64_t)index, cols);
         else

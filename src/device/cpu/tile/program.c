@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes a tile program ready: operands become views with merged dims, instructions get their kernels, every register, record
- * and partial result a place in the thread's scratch. The result lives in the prepare's arena; it trusts what samba_plan_check
+ * and partial result an offset in the thread's scratch. The result lives in the prepare's arena; it trusts what samba_plan_check
  * has checked and looks only for what concerns kernels. */
 #include "device/cpu/tile/tile.h"
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct builder {
 } builder;
 
 /* Room in scratch. */
-static int64_t place(builder *b, int64_t count, int64_t size)
+static int64_t reserve(builder *b, int64_t count, int64_t size)
 {
     int64_t at = b->program->thread_scratch, bytes, end;
     if (!samba_mul_checked(count, size, &bytes) || !samba_add_checked(at, bytes, &end) || !samba_add_checked(end, ALIGN, &end)) {
@@ -55,7 +55,7 @@ static int32_t new_view(builder *b, int dtype, char *base, int64_t offset, const
         }
     }
     if (view->groups > 1)
-        view->row_offsets = place(b, SAMBA_TILE_CAPACITY, 8);
+        view->row_offsets = reserve(b, SAMBA_TILE_CAPACITY, 8);
     return program->view_count++;
 }
 
@@ -134,7 +134,7 @@ static void resolve_registers(builder *b)
     for (int r = 0; r < program->register_count; r++) {
         samba_tile_register *at = &program->registers[r];
         bool wide = at->wide && at->extent == SAMBA_FULL;
-        at->storage = place(b, wide ? wide_elements(program) : program->capacity, at->size);
+        at->storage = reserve(b, wide ? wide_elements(program) : program->capacity, at->size);
         if (at->direct >= 0 || at->block || (wide && program->cols > program->capacity)) {
             program->column_bytes[program->moving_count] = at->extent == SAMBA_FULL ? at->size : 0;
             program->moving[program->moving_count++] = r;
@@ -168,7 +168,7 @@ static void resolve_collect(builder *b, const samba_instruction *instruction, sa
             b->overflow = true;
     }
     collector->numel = numel;
-    collector->partial = place(b, numel, 8);
+    collector->partial = reserve(b, numel, 8);
     collector->view = new_view(b, operand->dtype, NULL, 0, strides);
     if (stage->domain[stage->rank - 1] == 1)
         program->views[collector->view].col_stride = 0;
@@ -247,7 +247,7 @@ static samba_status resolve_instruction(builder *b, int index)
                         : from->op == SAMBA_TILE_amax ? kernels->reduce_amax
                                                       : kernels->reduce_amin)[code->class_];
         if (code->action == SAMBA_DO_ARGMAX)
-            code->best = place(b, SAMBA_TILE_CAPACITY, 8);
+            code->best = reserve(b, SAMBA_TILE_CAPACITY, 8);
         return SAMBA_OK;
     case SAMBA_FORM_SPREAD: code->action = SAMBA_DO_SPREAD; return SAMBA_OK;
     case SAMBA_FORM_COLLECT:
@@ -297,7 +297,7 @@ static void choose_tile(const builder *b, samba_tile_program *program, const sam
         program->tile_rows = SAMBA_TILE_CAPACITY;
 }
 
-/* Views that steps use, so that a tile finds its place in these and no others. */
+/* Views that steps use, so that a tile finds its slices of these and no others. */
 static void list_views(samba_tile_program *program)
 {
     for (int v = 0; v < program->view_count; v++) {
@@ -326,10 +326,10 @@ static samba_status build(builder *b)
     choose_tile(b, program, source);
     list_views(program);
     SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
-    program->pointers = place(b, program->register_count, sizeof(char *));
-    program->places = place(b, program->view_count, sizeof(samba_place));
-    program->kept = place(b, program->kept_count, sizeof(samba_kept));
-    program->spare = place(b, SAMBA_TILE_CAPACITY, 8);
+    program->pointers = reserve(b, program->register_count, sizeof(char *));
+    program->slices = reserve(b, program->view_count, sizeof(samba_view_slice));
+    program->kept = reserve(b, program->kept_count, sizeof(samba_kept));
+    program->spare = reserve(b, SAMBA_TILE_CAPACITY, 8);
     int64_t elements;
     if (!samba_mul_checked(program->rows, program->cols > 0 ? program->cols : 1, &elements))
         b->overflow = true;
@@ -372,7 +372,7 @@ samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_st
     for (int i = 0; i + 1 < stage->rank; i++)
         if (!samba_mul_checked(p->rows, stage->domain[i], &p->rows))
             b.overflow = true;
-    place(&b, 1, sizeof(samba_frame));
+    reserve(&b, 1, sizeof(samba_frame));
     SAMBA_TRY(build(&b));
     *program = p;
     return SAMBA_OK;

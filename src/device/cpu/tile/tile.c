@@ -32,7 +32,7 @@ static void fill_scalar(const samba_tile_program *program, samba_frame *frame, c
 /* Registers that may be memory are, for this tile. */
 static inline bool is_memory(const samba_frame *frame, int view, int extent)
 {
-    return extent == SAMBA_FULL ? frame->places[view].dense_full : frame->places[view].dense_row;
+    return extent == SAMBA_FULL ? frame->slices[view].dense_full : frame->slices[view].dense_row;
 }
 
 static void run_codes(const samba_tile_program *program, samba_frame *frame, int begin, int end)
@@ -108,7 +108,7 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
         if (at->direct >= 0) {
             const samba_view *view = &program->views[at->direct];
             if (is_memory(frame, at->direct, at->extent))
-                pointer = view->base + (frame->places[at->direct].offset + (full ? frame->col : 0)) * view->size;
+                pointer = view->base + (frame->slices[at->direct].offset + (full ? frame->col : 0)) * view->size;
         }
         frame->pointers[r] = pointer;
     }
@@ -182,16 +182,16 @@ static void run_tile(const samba_tile_program *program, samba_frame *frame, int6
         set_up(program, frame);
     for (int i = 0; i < program->located_count; i++) {
         const samba_view *view = &program->views[program->located[i]];
-        samba_place *place = &frame->places[program->located[i]];
+        samba_view_slice *slice = &frame->slices[program->located[i]];
         if (view->groups <= 1) {
             int64_t stride = view->groups ? view->group_stride[0] : 0;
-            place->offset = view->offset + row0 * stride;
-            place->dense_full = rows == 1 || stride == cols;
-            place->dense_row = rows == 1 || stride == 1;
+            slice->offset = view->offset + row0 * stride;
+            slice->dense_full = rows == 1 || stride == cols;
+            slice->dense_row = rows == 1 || stride == 1;
         } else {
-            samba_view_locate(view, place, (int64_t *)(frame->scratch + view->row_offsets), row0, rows, cols);
+            samba_view_locate(view, slice, (int64_t *)(frame->scratch + view->row_offsets), row0, rows, cols);
         }
-        place->dense_full &= rows == 1 || cols <= chunk;
+        slice->dense_full &= rows == 1 || cols <= chunk;
     }
     frame->rows = rows;
     frame->col0 = frame->col = col0;
@@ -221,7 +221,7 @@ void samba_tile_begin(const samba_tile_program *program, char *thread_scratch)
     samba_frame *frame = (samba_frame *)thread_scratch;
     *frame = (samba_frame){.scratch = thread_scratch,
                            .pointers = (char **)(thread_scratch + program->pointers),
-                           .places = (samba_place *)(thread_scratch + program->places),
+                           .slices = (samba_view_slice *)(thread_scratch + program->slices),
                            .kept = (samba_kept *)(thread_scratch + program->kept),
                            .spare = thread_scratch + program->spare,
                            .fresh = true};
@@ -251,13 +251,13 @@ void samba_tile_finish(const samba_tile_program *program, char *scratches, int64
 }
 
 /* ---- a stage of its own ---- */
-typedef struct tile_place {
+typedef struct tile_position {
     int64_t row0, rows, col0, cols;
-} tile_place;
+} tile_position;
 
-static tile_place place_tile(const samba_tile_program *program, int64_t tile, int64_t across)
+static tile_position position_of(const samba_tile_program *program, int64_t tile, int64_t across)
 {
-    tile_place at = {.row0 = tile / across * program->tile_rows, .col0 = tile % across * program->tile_cols};
+    tile_position at = {.row0 = tile / across * program->tile_rows, .col0 = tile % across * program->tile_cols};
     int64_t rows = program->rows - at.row0, cols = program->cols - at.col0;
     at.rows = rows < program->tile_rows ? rows : program->tile_rows;
     at.cols = cols < program->tile_cols ? cols : program->tile_cols;
@@ -277,9 +277,9 @@ static void run_stage(const void *state, char *scratch, int phase, int thread, i
     int64_t width = program->tile_cols, across = width > 0 ? (program->cols + width - 1) / width : 1;
     int64_t down = (program->rows + program->tile_rows - 1) / program->tile_rows, tiles = down * across;
     for (int64_t tile = tiles * thread / threads, end = tiles * (thread + 1) / threads; tile < end; tile++) {
-        tile_place at = place_tile(program, tile, across);
+        tile_position at = position_of(program, tile, across);
         if (program->far && tile + 1 < end) {
-            tile_place next = place_tile(program, tile + 1, across);
+            tile_position next = position_of(program, tile + 1, across);
             fetch_tile(program, next.row0, next.rows, next.col0, next.cols);
         }
         run_tile(program, frame, at.row0, at.rows, at.col0, at.cols);

@@ -20,21 +20,21 @@ typedef struct samba_view {
     int32_t native;  /* memory holds what a register holds */
     int32_t groups;  /* merged dims of size > 1, outermost first */
     int64_t group_size[SAMBA_MAX_RANK], group_stride[SAMBA_MAX_RANK];
-    int64_t row_offsets; /* groups > 1: place in scratch of an offset for each row of the tile */
+    int64_t row_offsets; /* groups > 1: offset in scratch of an offset for each row of the tile */
 } samba_view;
 
-/* All rows lie in one place. */
+/* All rows lie at one offset. */
 static inline bool samba_view_repeats(const samba_view *view)
 {
     return view->groups == 0 || (view->groups == 1 && view->group_stride[0] == 0);
 }
 
-typedef struct samba_place { /* where a view is for the tile at work */
+typedef struct samba_view_slice { /* the part of a view that the tile at work covers */
     int64_t offset;          /* of (row0, column 0) */
     const int64_t *rows;     /* offset of each row, where the view has more than one group */
     bool dense_full;         /* the tile's elements follow one another (FULL) */
     bool dense_row;          /* so do its rows' values (ROW) */
-} samba_place;
+} samba_view_slice;
 
 typedef enum samba_action {
     SAMBA_DO_MAP, SAMBA_DO_LOAD, SAMBA_DO_STORE, SAMBA_DO_BLOCK, SAMBA_DO_IOTA, SAMBA_DO_RANDOM, SAMBA_DO_REDUCE, SAMBA_DO_ARGMAX,
@@ -73,9 +73,9 @@ typedef struct samba_code { /* an instruction, resolved */
     uint8_t product;    /* COLLECT: of a times b */
     uint8_t own;       /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
     int32_t view;      /* LOAD STORE IOTA RANDOM: in views */
-    int32_t kept;      /* LOAD: the register keeps its content between tiles; place of the record, -1: loaded every time */
+    int32_t kept;      /* LOAD: the register keeps its content between tiles; number of the record, -1: loaded every time */
     int32_t collector; /* COLLECT */
-    int64_t best;      /* ARGMAX: place in scratch of the greatest values */
+    int64_t best;      /* ARGMAX: offset in scratch of the greatest values */
     double immediate;
     samba_map_fn *map;
     void (*reduce)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
@@ -88,7 +88,7 @@ typedef struct samba_code { /* an instruction, resolved */
 } samba_code;
 
 typedef struct samba_tile_register {
-    int64_t storage; /* place in scratch */
+    int64_t storage; /* offset in scratch */
     int32_t size;    /* of an element */
     int32_t wide, extent;
     int32_t direct; /* a native view whose memory may serve; -1 none */
@@ -98,7 +98,7 @@ typedef struct samba_tile_register {
 typedef struct samba_collector {
     int32_t op, class_, dtype, size;
     int32_t view;      /* of the partial results: C-contiguous over the dims that stay */
-    int64_t partial;   /* place in scratch; double for f32 and f64, int64_t for i64 */
+    int64_t partial;   /* offset in scratch; double for f32 and f64, int64_t for i64 */
     int64_t numel;
     char *base;        /* of the operand's element 0 */
     int32_t contiguous; /* the operand is laid out as the partial results are */
@@ -124,7 +124,7 @@ struct samba_tile_program {
     int32_t *column_bytes; /* of each of these: how far it moves from a column to the next */
     int32_t *located; /* views that steps use */
     samba_collector *collectors;
-    int64_t pointers, places, kept, spare; /* places in scratch */
+    int64_t pointers, slices, kept, spare; /* offsets in scratch */
     int64_t thread_scratch;
 };
 
@@ -135,7 +135,7 @@ typedef struct samba_kept { /* which columns a register holds, for how many rows
 typedef struct samba_frame {
     char *scratch;
     char **pointers; /* of registers, for the chunk at work */
-    samba_place *places;
+    samba_view_slice *slices;
     samba_kept *kept;
     char *spare; /* SAMBA_TILE_CAPACITY elements of any class */
     int64_t rows, col0, col, cols; /* chunk at work: rows x cols from column col on; the tile's columns start at col0 */
@@ -150,7 +150,7 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
 
 /* operand.c */
 /* For views of several groups: finds their rows' offsets, counting up like an odometer, and writes them to `offsets`. */
-void samba_view_locate(const samba_view *view, samba_place *place, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols);
+void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols);
 void samba_tile_load(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_store(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_round(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
