@@ -28,7 +28,7 @@ typedef struct search {
 static samba_status plan(samba_compiler *probe)
 {
     SAMBA_TRY(samba_pass_fuse(probe));
-    SAMBA_TRY(samba_pass_place(probe));
+    SAMBA_TRY(samba_pass_bufferize(probe));
     SAMBA_TRY(samba_pass_lower(probe));
     return samba_pass_memory(probe);
 }

@@ -3,7 +3,7 @@
  * The compiler's rooms in the order data walks through them (pipeline.c has the list):
  *   graph/    precision, autodiff, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
  *   fuse/     nodes -> groups, each of which becomes one stage
- *   lower/    values -> buffers (place.c), groups -> stages (tile programs, contractions, kernels)
+ *   lower/    values -> buffers (bufferize.c), groups -> stages (tile programs, contractions, kernels)
  *   memory/   buffers -> offsets in one arena; stages that become one; stages -> sections and the call schedule
  * Here: what drives them (compile.c, multigraph.c, pipeline.c), what runs them again at another price (budget.c), and several graphs in one plan (link.c).
  * Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena of its own. */
@@ -108,7 +108,7 @@ typedef struct samba_copy { /* a sink that needs a stage of its own: value (any 
     bool redone; /* as a group's */
 } samba_copy;
 
-typedef struct samba_readers { /* place.c: per leaf, groups[begin .. end - 1] read it */
+typedef struct samba_readers { /* bufferize.c: per leaf, groups[begin .. end - 1] read it */
     int64_t *begin, *end;
     int32_t *groups;
 } samba_readers;
@@ -177,7 +177,7 @@ samba_status samba_pass_chunk(samba_compiler *compiler);
 samba_status samba_pass_remat(samba_compiler *compiler);
 samba_status samba_pass_hold(samba_compiler *compiler);
 samba_status samba_pass_fuse(samba_compiler *compiler);
-samba_status samba_pass_place(samba_compiler *compiler);
+samba_status samba_pass_bufferize(samba_compiler *compiler);
 samba_status samba_pass_lower(samba_compiler *compiler);
 samba_status samba_pass_coalesce(samba_compiler *compiler);
 samba_status samba_pass_memory(samba_compiler *compiler);
@@ -219,12 +219,12 @@ typedef struct samba_reads {
 samba_ref samba_simplify_products(samba_rewriter *rewriter, samba_ref node, const samba_reads *reads);
 
 /* pieces.c: inputs of a concat that are computed in its memory: before buffers are given to values, and after */
-samba_status samba_place_pieces(samba_compiler *compiler);
-void samba_place_pieces_buffers(samba_compiler *compiler);
-bool samba_is_placed(const samba_access *access, samba_ref concat, samba_ref input); /* nothing to copy of it */
+samba_status samba_pieces_find(samba_compiler *compiler);
+void samba_pieces_bufferize(samba_compiler *compiler);
+bool samba_is_computed_in_concat(const samba_access *access, samba_ref concat, samba_ref input); /* nothing to copy of it */
 static inline bool samba_is_piece(const samba_access *access, samba_ref base) { return access[base].base != base; }
 
-/* place.c */
+/* bufferize.c */
 samba_status samba_plan_add_buffer(samba_compiler *compiler, int64_t bytes, bool persistent, int32_t *buffer);
 
 /* inplace.c: while stages are made, a last reader's result may take the buffer it reads */

@@ -18,7 +18,7 @@
     PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */           \
     PASS(hold)      /* old values of what is overwritten, for sinks and later nodes: the final graph */ \
     PASS(fuse)                                                                                        \
-    PASS(place)                                                                                       \
+    PASS(bufferize)                                                                                   \
     PASS(lower)                                                                                       \
     PASS(memory)                                                                                      \
     PASS(coalesce) /* joins what memory has laid side by side */                                      \

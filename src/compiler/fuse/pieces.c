@@ -34,7 +34,7 @@ static int32_t *count_readers(samba_compiler *c)
     return readers;
 }
 
-/* An assignment's target may still be read when a piece is written: the concat itself would wait for that (place.c). */
+/* An assignment's target may still be read when a piece is written: the concat itself would wait for that (bufferize.c). */
 static bool target_is_read(const samba_compiler *c, samba_ref concat)
 {
     const samba_graph *g = c->graph;
@@ -49,7 +49,7 @@ static bool target_is_read(const samba_compiler *c, samba_ref concat)
     return false;
 }
 
-bool samba_is_placed(const samba_access *access, samba_ref concat, samba_ref input)
+bool samba_is_computed_in_concat(const samba_access *access, samba_ref concat, samba_ref input)
 {
     return access[input].base == concat || samba_is_piece(access, access[input].base);
 }
@@ -82,7 +82,7 @@ static bool writable(const samba_fusion *f, samba_ref ref, const int64_t *stride
            samba_group_writable_at(g, g->cols, samba_node_at(f->graph, ref), member->dims, strides);
 }
 
-static void place_piece(samba_compiler *c, const int32_t *readers, samba_ref concat, samba_ref input, int64_t offset)
+static void try_piece(samba_compiler *c, const int32_t *readers, samba_ref concat, samba_ref input, int64_t offset)
 {
     samba_fusion *f = &c->fusion;
     samba_ref base = f->access[input].base;
@@ -96,7 +96,7 @@ static void place_piece(samba_compiler *c, const int32_t *readers, samba_ref con
     memcpy(f->access[base].strides, strides, sizeof strides);
 }
 
-samba_status samba_place_pieces(samba_compiler *c)
+samba_status samba_pieces_find(samba_compiler *c)
 {
     const samba_graph *g = c->graph;
     int32_t *readers = NULL;
@@ -108,14 +108,14 @@ samba_status samba_place_pieces(samba_compiler *c)
             return SAMBA_ERROR_MEMORY;
         int64_t at = c->fusion.access[i].offset, dim = node->attrs->axis.dim;
         for (int k = 0; k < node->arity; k++) {
-            place_piece(c, readers, (samba_ref)i, node->inputs[k], at);
+            try_piece(c, readers, (samba_ref)i, node->inputs[k], at);
             at += samba_node_at(g, node->inputs[k])->shape[dim] * c->fusion.access[i].strides[dim];
         }
     }
     return SAMBA_OK;
 }
 
-void samba_place_pieces_buffers(samba_compiler *c)
+void samba_pieces_bufferize(samba_compiler *c)
 {
     const samba_access *access = c->fusion.access;
     for (int64_t i = c->graph->node_count - 1; i >= 0; i--) /* an outer concat has a higher number than those in it */

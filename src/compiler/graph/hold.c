@@ -2,7 +2,7 @@
  *
  * An assignment takes effect when its phase ends, but what else is computed and delivered is of the leaf's old value: by the phase itself, and by BCKWD,
  * which differentiates what FWD has computed. Three reads of a leaf are too late for that:
- *   - a sink that takes the leaf as it is, or some of it, is no operator that place.c could order before the one that writes: two buffers that
+ *   - a sink that takes the leaf as it is, or some of it, is no operator that bufferize.c could order before the one that writes: two buffers that
  *     change places, an output that is what a buffer was;
  *   - a node of BCKWD comes when FWD has written;
  *   - so does a node of FWD that serves only what BCKWD delivers again: it runs after all others (redone.c).

@@ -80,7 +80,7 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
         memcpy(strides, place->strides, sizeof strides);
         at = place->offset;
         for (int i = 0; i < node->arity; i++) {
-            if (!samba_is_placed(c->fusion.access, group->anchor, node->inputs[i]))
+            if (!samba_is_computed_in_concat(c->fusion.access, group->anchor, node->inputs[i]))
                 SAMBA_TRY(move(c, group, node->inputs[i], at, strides));
             at += samba_node_at(c->graph, node->inputs[i])->shape[dim] * strides[dim];
         }

@@ -283,7 +283,7 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     return l->e.status;
 }
 
-/* A collected value goes to one place only: other sinks of it copy from there (place.c sees to that through `stored`). */
+/* A collected value goes to one place only: other sinks of it copy from there (bufferize.c sees to that through `stored`). */
 static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer, const samba_access *place)
 {
     const samba_node *node = samba_node_at(l->graph, ref);

@@ -268,7 +268,7 @@ static samba_status find_ranges(samba_compiler *c)
     return SAMBA_OK;
 }
 
-samba_status samba_pass_place(samba_compiler *c)
+samba_status samba_pass_bufferize(samba_compiler *c)
 {
     samba_fusion *f = &c->fusion;
     const samba_graph *g = c->graph;
@@ -299,7 +299,7 @@ samba_status samba_pass_place(samba_compiler *c)
         }
         SAMBA_TRY(deliver(c, sink, target));
     }
-    SAMBA_TRY(samba_place_pieces(c));
+    SAMBA_TRY(samba_pieces_find(c));
     for (int64_t i = 0; i < g->node_count; i++) {
         if (!f->members[i].stored || c->buffer_of[i] >= 0 || f->members[i].group < 0 || samba_is_piece(f->access, (samba_ref)i))
             continue;
@@ -307,7 +307,7 @@ samba_status samba_pass_place(samba_compiler *c)
         SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));
         SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->buffer_of[i]));
     }
-    samba_place_pieces_buffers(c);
+    samba_pieces_bufferize(c);
     SAMBA_TRY(find_ranges(c));
     return samba_fusion_schedule(f);
 }
