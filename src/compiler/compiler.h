@@ -47,7 +47,7 @@ typedef struct samba_group {
     int64_t member_count, member_capacity;
     samba_ref *members; /* in order */
     samba_group_list before, after; /* depend.c: groups it reads and groups that read it, as they were named then */
-    int32_t place, merged_into;     /* in an order in which nothing comes before what it depends on; -1: a group of its own */
+    int32_t position, merged_into; /* in an order in which nothing comes before what it depends on; -1: a group of its own */
     uint32_t stamp;                 /* of the last search that came by */
 } samba_group;
 

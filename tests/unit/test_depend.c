@@ -34,7 +34,7 @@ static void add_group(pair *p)
 {
     samba_fusion *f = &p->fusion;
     need(samba_grow(f->arena.context, (void **)&f->groups, sizeof(samba_group), &f->group_capacity, f->group_count + 1));
-    f->groups[f->group_count] = (samba_group){.place = (int32_t)f->group_count, .merged_into = -1, .member_count = 1};
+    f->groups[f->group_count] = (samba_group){.position = (int32_t)f->group_count, .merged_into = -1, .member_count = 1};
     f->group_count++;
     p->alive[p->count++] = true;
 }
@@ -63,9 +63,9 @@ static void check(pair *p)
                 continue;
             assert_int_equal(samba_group_precedes(&p->fusion, a, b), p->before[b][a]);
             assert_int_equal(samba_group_between(&p->fusion, a, b), between(p, a, b));
-            assert_int_not_equal(p->fusion.groups[a].place, p->fusion.groups[b].place);
+            assert_int_not_equal(p->fusion.groups[a].position, p->fusion.groups[b].position);
             if (p->before[b][a])
-                assert_true(p->fusion.groups[a].place < p->fusion.groups[b].place);
+                assert_true(p->fusion.groups[a].position < p->fusion.groups[b].position);
         }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which group must run before which, while groups are still being formed. Every group has a place in one order that no dependence
- * contradicts; places change only where a new dependence says so, within the stretch between the two (Pearce and Kelly, "A dynamic
+ * Which group must run before which, while groups are still being formed. Every group has a position in one order that no dependence
+ * contradicts; positions change only where a new dependence says so, within the stretch between the two (Pearce and Kelly, "A dynamic
  * topological sort algorithm for directed acyclic graphs"). Whether one group must precede another is a search along dependences that stays
- * between their places, which for neighbours in a model is short however large the model is.
+ * between their positions, which for neighbours in a model is short however large the model is.
  *
  * Lists hold groups as they were named when the dependence was made; whoever was merged since stands for the group that took it. */
 #include "compiler/fuse/fuse.h"
@@ -30,7 +30,7 @@ static samba_status list_add(samba_fusion *f, samba_group_list *list, int32_t gr
     return SAMBA_OK;
 }
 
-/* All that must precede `start` (or follow it) and stands between the places low and high, both left out; `skipped` is no step from `start`
+/* All that must precede `start` (or follow it) and stands between the positions low and high, both left out; `skipped` is no step from `start`
  * itself. Returns how many. */
 static int64_t collect(samba_fusion *f, int32_t start, bool forward, int32_t low, int32_t high, int32_t skipped, int32_t *found)
 {
@@ -42,7 +42,7 @@ static int64_t collect(samba_fusion *f, int32_t start, bool forward, int32_t low
         for (int64_t i = 0; i < list->count; i++) {
             int32_t next = samba_group_now(f, list->at[i]);
             samba_group *g = &f->groups[next];
-            if (g->stamp == f->stamp || g->place <= low || g->place >= high || (from == start && next == skipped))
+            if (g->stamp == f->stamp || g->position <= low || g->position >= high || (from == start && next == skipped))
                 continue;
             g->stamp = f->stamp;
             found[count++] = next;
@@ -55,7 +55,7 @@ static int64_t collect(samba_fusion *f, int32_t start, bool forward, int32_t low
 /* Is there a dependence of `second` on `first`: direct, or only through others? */
 static bool precedes(samba_fusion *f, int32_t first, int32_t second, bool direct)
 {
-    int32_t low = f->groups[first].place, high = f->groups[second].place;
+    int32_t low = f->groups[first].position, high = f->groups[second].position;
     return low < high && collect(f, second, false, low - 1, high, direct ? -1 : first, f->pending) > 0 && f->groups[first].stamp == f->stamp;
 }
 
@@ -65,21 +65,21 @@ bool samba_group_between(samba_fusion *f, int32_t first, int32_t second) { retur
 /* ---- the order ---- */
 static int by_value(const void *a, const void *b) { return (*(const int64_t *)a > *(const int64_t *)b) - (*(const int64_t *)a < *(const int64_t *)b); }
 
-/* Groups[0 .. before-1], then the others, each part in the order it has, onto the places that they have together. */
+/* Groups[0 .. before-1], then the others, each part in the order it has, onto the positions that they have together. */
 static samba_status rearrange(samba_fusion *f, const int32_t *groups, int64_t before, int64_t count)
 {
-    int64_t *sorted = samba_alloc(f->arena.context, 2 * sizeof *sorted * (size_t)count), *places = sorted + count; /* sorted: place, group */
+    int64_t *sorted = samba_alloc(f->arena.context, 2 * sizeof *sorted * (size_t)count), *positions = sorted + count; /* sorted: position, group */
     if (!sorted)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++) {
-        places[i] = f->groups[groups[i]].place;
-        sorted[i] = places[i] << 32 | groups[i];
+        positions[i] = f->groups[groups[i]].position;
+        sorted[i] = positions[i] << 32 | groups[i];
     }
     qsort(sorted, (size_t)before, sizeof *sorted, by_value);
     qsort(sorted + before, (size_t)(count - before), sizeof *sorted, by_value);
-    qsort(places, (size_t)count, sizeof *places, by_value);
+    qsort(positions, (size_t)count, sizeof *positions, by_value);
     for (int64_t i = 0; i < count; i++)
-        f->groups[(int32_t)sorted[i]].place = (int32_t)places[i];
+        f->groups[(int32_t)sorted[i]].position = (int32_t)positions[i];
     samba_free(f->arena.context, sorted, 2 * sizeof *sorted * (size_t)count);
     return SAMBA_OK;
 }
@@ -87,8 +87,8 @@ static samba_status rearrange(samba_fusion *f, const int32_t *groups, int64_t be
 samba_status samba_group_depend(samba_fusion *f, int32_t group, int32_t on)
 {
     samba_group *g = &f->groups[group], *o = &f->groups[on];
-    if (g->place < o->place) {
-        int32_t low = g->place, high = o->place, *found = f->pending;
+    if (g->position < o->position) {
+        int32_t low = g->position, high = o->position, *found = f->pending;
         int64_t count = collect(f, on, false, low, high, -1, found);
         found[count++] = on;
         int64_t before = count;
@@ -107,13 +107,13 @@ samba_status samba_group_depend(samba_fusion *f, int32_t group, int32_t on)
 samba_status samba_group_absorb(samba_fusion *f, int32_t into, int32_t from)
 {
     samba_group *a = &f->groups[into], *b = &f->groups[from];
-    bool first = a->place < b->place;
+    bool first = a->position < b->position;
     int32_t early = first ? into : from, late = first ? from : into, *found = f->pending;
-    int32_t low = f->groups[early].place, high = f->groups[late].place;
+    int32_t low = f->groups[early].position, high = f->groups[late].position;
     int64_t before = collect(f, late, false, low, high, -1, found), count = before;
     found[count++] = into;
     count += collect(f, early, true, low, high, -1, found + count);
-    a->place = low; /* first of the second part */
+    a->position = low; /* first of the second part */
     SAMBA_TRY(rearrange(f, found, before, count));
     for (int64_t i = 0; i < b->before.count; i++)
         SAMBA_TRY(list_add(f, &a->before, b->before.at[i]));

@@ -71,7 +71,7 @@ static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phas
 {
     SAMBA_TRY(samba_grow(f->arena.context, (void **)&f->groups, sizeof(samba_group), &f->group_capacity, f->group_count + 1));
     samba_group *g = &f->groups[f->group_count];
-    *g = (samba_group){.kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .place = (int32_t)f->group_count, .merged_into = -1};
+    *g = (samba_group){.kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .position = (int32_t)f->group_count, .merged_into = -1};
     memcpy(g->domain, domain, sizeof(int64_t) * (size_t)rank);
     *group = (int32_t)f->group_count++;
     return SAMBA_OK;
@@ -140,13 +140,13 @@ static bool alias(samba_fusion *f, samba_ref ref)
     if (node->op == SAMBA_OP_reshape) {
         const samba_node *source = samba_node_at(f->graph, u);
         int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
-        int my_place[SAMBA_MAX_RANK], their_place[SAMBA_MAX_RANK];
-        int count = samba_dense(node->rank, node->shape, mine, my_place);
-        if (count != samba_dense(source->rank, source->shape, theirs, their_place) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+        int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
+        int count = samba_dense(node->rank, node->shape, mine, my_dims);
+        if (count != samba_dense(source->rank, source->shape, theirs, their_dims) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
             return false;
         memset(how.dims, -1, sizeof how.dims);
         for (int i = 0; i < count; i++)
-            how.dims[my_place[i]] = f->members[u].dims[their_place[i]];
+            how.dims[my_dims[i]] = f->members[u].dims[their_dims[i]];
     } else if (node->op != SAMBA_OP_expand || !samba_group_fits(&f->groups[group], f->groups[group].rank, node->rank, node->shape, how.dims) ||
                !samba_inputs_aligned(f, group, node, how.dims)) {
         return false;
@@ -179,7 +179,7 @@ static int32_t twin_group(const samba_fusion *f, samba_ref ref)
 }
 
 /* Candidates: groups that hold an input, then groups that read one from memory; the latest first. */
-static samba_status place_node(samba_fusion *f, samba_ref ref, int32_t *reader, int32_t *scalars)
+static samba_status assign_group(samba_fusion *f, samba_ref ref, int32_t *reader, int32_t *scalars)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     samba_op_class class_ = samba_ops[node->op].class_;
@@ -311,7 +311,7 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
             continue;
         if (class_ == SAMBA_VIEW && (alias(f, (samba_ref)i) || f->access[i].base != i))
             continue;
-        SAMBA_TRY(place_node(f, (samba_ref)i, reader, scalars));
+        SAMBA_TRY(assign_group(f, (samba_ref)i, reader, scalars));
         if (class_ == SAMBA_MAP)
             SAMBA_TRY(samba_merge_inputs(f, (samba_ref)i));
         int32_t group = f->members[i].group;
@@ -403,7 +403,7 @@ samba_status samba_fusion_schedule(samba_fusion *f)
     f->order = samba_arena_alloc(&f->arena, sizeof(int32_t) * room);
     if (!turns || !awaits || !turn_of || !ready || !f->order)
         return SAMBA_ERROR_MEMORY;
-    int64_t live = 0, waiting = 0, placed = 0;
+    int64_t live = 0, waiting = 0, ordered = 0;
     for (int32_t i = 0; i < f->group_count; i++) /* groups merged into others are empty */
         if (f->groups[i].member_count > 0)
             turns[live++] = (turn){f->groups[i].phase, f->groups[i].redone, f->groups[i].members[0], i};
@@ -417,7 +417,7 @@ samba_status samba_fusion_schedule(samba_fusion *f)
     while (waiting > 0) {
         int32_t group = turns[pop(ready, waiting--)].group;
         const samba_group_list *after = &f->groups[group].after;
-        f->order[placed++] = group;
+        f->order[ordered++] = group;
         for (int64_t i = 0; i < after->count; i++) {
             int32_t next = samba_group_now(f, after->at[i]);
             if (next != group && --awaits[next] == 0)
@@ -425,9 +425,9 @@ samba_status samba_fusion_schedule(samba_fusion *f)
         }
     }
     f->order_count = live;
-    if (placed != live)
+    if (ordered != live)
         return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: groups depend on each other in a circle");
-    for (int64_t i = 1; i < placed; i++) { /* lowering goes by phases, and would leave out what is behind such a step */
+    for (int64_t i = 1; i < ordered; i++) { /* lowering goes by phases, and would leave out what is behind such a step */
         const samba_group *earlier = &f->groups[f->order[i - 1]], *later = &f->groups[f->order[i]];
         if (earlier->phase > later->phase || (earlier->phase == later->phase && earlier->redone && !later->redone))
             return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: a group depends on one of a later part of the step");

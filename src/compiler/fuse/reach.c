@@ -24,13 +24,13 @@ int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where)
 bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int64_t *shape, int8_t *dims)
 {
     int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
-    int my_place[SAMBA_MAX_RANK], their_place[SAMBA_MAX_RANK];
-    int count = samba_dense(rank, shape, mine, my_place);
-    if (count != samba_dense(domain_rank, g->domain, theirs, their_place) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+    int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
+    int count = samba_dense(rank, shape, mine, my_dims);
+    if (count != samba_dense(domain_rank, g->domain, theirs, their_dims) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
         return false;
     memset(dims, -1, SAMBA_MAX_RANK);
     for (int i = 0; i < count; i++)
-        dims[my_place[i]] = (int8_t)their_place[i];
+        dims[my_dims[i]] = (int8_t)their_dims[i];
     return true;
 }
 
