@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a stage writes lies apart from what it reads, so that nothing that a kernel has looked at changes while it works: indices that
- * were found good, the greatest element that is searched for. Buffers may share memory, so places are bytes of the arena.
+ * were found good, the greatest element that is searched for. Buffers may share memory, so a footprint is bytes of the arena.
  *
  * Two kinds of stages may write over what they read. A program's store may lie where a load does, element for element: each is
  * computed from itself. The gradient of max pooling in windows of 2 x 2 side by side may lie over what was pooled, since each window is read
  * whole before it is written.
  *
- * Operands that interleave share no element: heads of a joint projection, columns of a concat. They are told apart by places
- * modulo a stride, the longest first: if neither of two sets of places crosses a multiple of it, only their places within one can
- * meet. So the check may refuse sets that are apart in a way no stride shows, but takes none that meet. */
+ * Operands that interleave share no element: heads of a joint projection, columns of a concat. They are told apart by their bytes
+ * modulo a stride, the longest first: if neither of two footprints crosses a multiple of it, only their bytes within one can
+ * meet. So the check may refuse footprints that are apart in a way no stride shows, but takes none that meet. */
 #include "plan/check.h"
 
 #include <string.h>
 
 enum { MOST_DIMS = 3 * SAMBA_CONTRACT_RANK + SAMBA_CONTRACT_WINDOWS };
 
-typedef struct places { /* bytes of the arena: first + any of i * step, `width` of them at each */
+typedef struct footprint { /* bytes of the arena: first + any of i * step, `width` of them at each */
     int64_t first, last, width; /* last: the first byte of the furthest element */
     int rank;
     int64_t step[MOST_DIMS], count[MOST_DIMS];
-} places;
+} footprint;
 typedef struct user { /* an operand or a factor */
-    places at;
+    footprint at;
     int access;
     char name[24]; /* "operand 2", "factor a" */
 } user;
 
-static void begin(places *p, const samba_check *check, int32_t buffer, int32_t dtype, int64_t offset)
+static void begin(footprint *p, const samba_check *check, int32_t buffer, int32_t dtype, int64_t offset)
 {
     p->width = (int64_t)samba_dtype_size((samba_dtype)dtype);
     p->first = p->last = check->plan->buffers[buffer].offset + offset * p->width;
     p->rank = 0;
 }
 
-/* Dims of one place or none say nothing: stages without elements are not looked at. */
-static void add_dims(places *p, int count, const int64_t *sizes, const int64_t *strides)
+/* Dims of size 0 or 1 say nothing: stages without elements are not looked at. */
+static void add_dims(footprint *p, int count, const int64_t *sizes, const int64_t *strides)
 {
     for (int i = 0; i < count; i++) {
         if (sizes[i] <= 1 || strides[i] == 0)
@@ -47,11 +47,11 @@ static void add_dims(places *p, int count, const int64_t *sizes, const int64_t *
     }
 }
 
-/* The same places modulo `period`, counted from `origin`; false where one of them lies over a multiple of it. */
-static bool fold(const places *p, int64_t origin, int64_t period, places *folded)
+/* The footprint modulo `period`, counted from `origin`; false where an element lies over a multiple of it. */
+static bool fold(const footprint *p, int64_t origin, int64_t period, footprint *folded)
 {
     int64_t first = (p->first - origin) % period;
-    *folded = (places){.first = first < 0 ? first + period : first, .width = p->width};
+    *folded = (footprint){.first = first < 0 ? first + period : first, .width = p->width};
     folded->last = folded->first;
     for (int i = 0; i < p->rank; i++) {
         if (p->step[i] % period == 0)
@@ -63,7 +63,7 @@ static bool fold(const places *p, int64_t origin, int64_t period, places *folded
     return folded->last + folded->width <= period;
 }
 
-static int64_t longest_step(const places *p, int64_t below)
+static int64_t longest_step(const footprint *p, int64_t below)
 {
     int64_t longest = 0;
     for (int i = 0; i < p->rank; i++)
@@ -72,11 +72,11 @@ static int64_t longest_step(const places *p, int64_t below)
     return longest;
 }
 
-static bool are_apart(const places *one, const places *other)
+static bool are_apart(const footprint *one, const footprint *other)
 {
     if (one->last + one->width <= other->first || other->last + other->width <= one->first)
         return true;
-    places a = *one, b = *other, folded_a, folded_b;
+    footprint a = *one, b = *other, folded_a, folded_b;
     for (int64_t period = INT64_MAX; period > 0;) {
         if (a.last + a.width <= b.first || b.last + b.width <= a.first)
             return true;
@@ -131,7 +131,7 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
     for (int32_t i = 0; i < stage->operand_count; i++)
         use_contiguous(&users[i], check, &stage->operands[i], i == stage->operand_count - (pool->gradient ? 2 : 1) ? pooled : plane);
     if (in_place && users[0].at.first == users[2].at.first)
-        users[0].at = (places){.first = INT64_MAX / 2, .last = INT64_MAX / 2}; /* the gradient may lie there, and nowhere near it */
+        users[0].at = (footprint){.first = INT64_MAX / 2, .last = INT64_MAX / 2}; /* the gradient may lie there, and nowhere near it */
     return check_apart(check, stage, users);
 }
 
@@ -170,7 +170,7 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
         const samba_operand *operand = &stage->operands[at[part]];
         int64_t sizes[4], numel;
         samba_attention_sizes(stage, (samba_attention_part)part, sizes);
-        users[at[part]].at = (places){.first = INT64_MAX / 2 + part, .last = INT64_MAX / 2 + part}; /* empty: over nothing */
+        users[at[part]].at = (footprint){.first = INT64_MAX / 2 + part, .last = INT64_MAX / 2 + part}; /* empty: over nothing */
         if (!samba_check_numel(4, sizes, &numel) || numel == 0)
             continue;
         begin(&users[at[part]].at, check, operand->buffer, operand->dtype, operand->offset);
