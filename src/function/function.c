@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A function is a session of a plan that was never a file: the compiler's plan for inference is handed to a device, and tensors move by their
- * place in the graph's signature instead of by name. What a session has for training (schedules, phases, optimizer state, losses to watch)
+ * position in the graph's signature instead of by name. What a session has for training (schedules, phases, optimizer state, losses to watch)
  * is not there: a plan of a graph without parameters has one section at most.
  *
  * Small tensors are copied into the device's memory and out of it, as a session does. Where copying would take longer than preparing stages
  * anew, they stay where the caller has them: the plan's buffers are pointed there (`in_place`), unless that memory was the last run's too. What
  * cannot be used so - views with strides, outputs over inputs - is copied beside it.
  *
- * The function owns the session and the places. The graph is not needed after compiling; a function by the reference (reference.c) keeps a copy
+ * The function owns the session and the tensors. The graph is not needed after compiling; a function by the reference (reference.c) keeps a copy
  * that it evaluates where others run their sections. */
 #include "base/null.h"
 #include "compiler/compiler.h"
@@ -25,7 +25,7 @@ struct samba_function {
     samba_graph *reference; /* what is evaluated instead of run; NULL: compiled */
     samba_arena arena;
     int32_t input_count, output_count;
-    int32_t *places;      /* tensors of the plan: inputs, then outputs */
+    int32_t *tensors;      /* tensors of the plan: inputs, then outputs */
     samba_tensor **hosts; /* the same as host tensors over whatever memory samba_function_run_memory was given last */
     samba_tensor **staged; /* in place: copies of this run's tensors, where they cannot be used as they are */
     bool unbound;          /* in place: stages are not prepared for the offsets that buffers have */
@@ -57,36 +57,36 @@ static samba_status check_graph(samba_context *context, const samba_graph *graph
     return SAMBA_OK;
 }
 
-static samba_status place(samba_function *f, int32_t slot, const char *name)
+static samba_status find_tensor(samba_function *f, int32_t slot, const char *name)
 {
     int32_t at = samba_names_find(&f->session->tensors, name);
     if (at < 0)
         return samba_fail(f->context, SAMBA_ERROR_INTERNAL, "the plan of a function has no tensor \"%.128s\"", name);
     const samba_plan_tensor *tensor = &f->session->plan.tensors[at];
-    f->places[slot] = at;
+    f->tensors[slot] = at;
     return samba_tensor_from_memory(f->context, name, (samba_dtype)tensor->dtype, tensor->rank, tensor->shape, NULL, f, NULL, NULL, &f->hosts[slot]);
 }
 
 /* Inputs in the order of their nodes, outputs in that of their sinks. */
-static samba_status place_all(samba_function *f, const samba_graph *graph)
+static samba_status find_tensors(samba_function *f, const samba_graph *graph)
 {
     for (int64_t i = 0; i < graph->node_count; i++)
         f->input_count += samba_node_at(graph, (samba_ref)i)->op == SAMBA_OP_input;
     f->output_count = (int32_t)graph->sink_count;
     size_t count = (size_t)f->input_count + (size_t)f->output_count;
-    f->places = samba_arena_alloc(&f->arena, count * sizeof *f->places);
+    f->tensors = samba_arena_alloc(&f->arena, count * sizeof *f->tensors);
     f->hosts = samba_arena_alloc(&f->arena, count * sizeof *f->hosts);
     f->staged = samba_arena_alloc(&f->arena, count * sizeof *f->staged);
-    if (!f->places || !f->hosts || !f->staged)
+    if (!f->tensors || !f->hosts || !f->staged)
         return SAMBA_ERROR_MEMORY;
     int32_t slot = 0;
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
         if (node->op == SAMBA_OP_input)
-            SAMBA_TRY(place(f, slot++, samba_graph_name_at(graph, node->attrs->leaf.name)));
+            SAMBA_TRY(find_tensor(f, slot++, samba_graph_name_at(graph, node->attrs->leaf.name)));
     }
     for (int64_t i = 0; i < graph->sink_count; i++)
-        SAMBA_TRY(place(f, slot++, samba_graph_name_at(graph, graph->sinks[i].name)));
+        SAMBA_TRY(find_tensor(f, slot++, samba_graph_name_at(graph, graph->sinks[i].name)));
     return SAMBA_OK;
 }
 
@@ -134,7 +134,7 @@ static samba_status make(samba_function *f, const samba_graph *graph, const samb
     }
     int64_t resident = options->reference ? plan.memory_bytes : turn(&plan);
     SAMBA_TRY(samba_session_of_plan(f->context, &plan, resident, "function", &session, &f->session));
-    return place_all(f, graph);
+    return find_tensors(f, graph);
 }
 
 samba_status samba_function_new(samba_context *context, const samba_graph *graph, const samba_function_options *given, samba_function **function)
@@ -181,7 +181,7 @@ samba_status samba_function_input(const samba_function *function, int index, sam
     SAMBA_NEED(NULL, function);
     if (index < 0 || index >= function->input_count)
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no input %d: the function has %d", index, function->input_count);
-    return samba_session_tensor_info(function->session, function->places[index], info);
+    return samba_session_tensor_info(function->session, function->tensors[index], info);
 }
 
 samba_status samba_function_output(const samba_function *function, int index, samba_tensor_info *info)
@@ -189,7 +189,7 @@ samba_status samba_function_output(const samba_function *function, int index, sa
     SAMBA_NEED(NULL, function);
     if (index < 0 || index >= function->output_count)
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no output %d: the function has %d", index, function->output_count);
-    return samba_session_tensor_info(function->session, function->places[function->input_count + index], info);
+    return samba_session_tensor_info(function->session, function->tensors[function->input_count + index], info);
 }
 
 samba_status samba_function_memory(const samba_function *function, samba_memory_info *memory)
@@ -223,12 +223,12 @@ static samba_status check_tensors(const samba_function *f, samba_tensor *const *
     for (int32_t i = 0; i < f->input_count; i++) {
         if (!inputs[i])
             return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "input %d of the run is NULL", i);
-        SAMBA_TRY(samba_check_host_source(f->session, f->places[i], inputs[i], "input"));
+        SAMBA_TRY(samba_check_host_source(f->session, f->tensors[i], inputs[i], "input"));
     }
     for (int32_t i = 0; i < f->output_count; i++) {
         if (!outputs[i])
             return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "output %d of the run is NULL", i);
-        SAMBA_TRY(samba_check_host_target(f->session, f->places[f->input_count + i], outputs[i], "output"));
+        SAMBA_TRY(samba_check_host_target(f->session, f->tensors[f->input_count + i], outputs[i], "output"));
     }
     return SAMBA_OK;
 }
@@ -239,14 +239,14 @@ static samba_status move(samba_function *f, samba_tensor *const *inputs, samba_t
     samba_device_copy *next = f->session->copies;
     work->in = next;
     for (int32_t i = 0; i < f->input_count; i++)
-        if (samba_transfer_is_copy(f->session, f->places[i], inputs[i], next))
+        if (samba_transfer_is_copy(f->session, f->tensors[i], inputs[i], next))
             next++;
         else
-            SAMBA_TRY(samba_transfer_in(f->session, f->places[i], inputs[i]));
+            SAMBA_TRY(samba_transfer_in(f->session, f->tensors[i], inputs[i]));
     work->in_count = (int32_t)(next - work->in);
     work->out = next;
     for (int32_t i = 0; i < f->output_count; i++)
-        next += samba_transfer_is_copy(f->session, f->places[f->input_count + i], outputs[i], next);
+        next += samba_transfer_is_copy(f->session, f->tensors[f->input_count + i], outputs[i], next);
     work->out_count = (int32_t)(next - work->out);
     return SAMBA_OK;
 }
@@ -261,7 +261,7 @@ static samba_status run_copied(samba_function *f, samba_tensor *const *inputs, s
     SAMBA_TRY(device->interface->run(device, &work));
     SAMBA_TRY(device->interface->wait(device));
     for (int32_t i = 0; i < f->output_count; i++) {
-        int32_t tensor = f->places[f->input_count + i];
+        int32_t tensor = f->tensors[f->input_count + i];
         if (!samba_transfer_is_copy(session, tensor, outputs[i], &done))
             SAMBA_TRY(samba_transfer_out(session, tensor, outputs[i]));
     }
@@ -271,10 +271,10 @@ static samba_status run_copied(samba_function *f, samba_tensor *const *inputs, s
 static samba_status run_reference(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs)
 {
     for (int32_t i = 0; i < f->input_count; i++)
-        SAMBA_TRY(samba_transfer_in(f->session, f->places[i], inputs[i]));
+        SAMBA_TRY(samba_transfer_in(f->session, f->tensors[i], inputs[i]));
     SAMBA_TRY(samba_reference_run(f->session, f->reference));
     for (int32_t i = 0; i < f->output_count; i++)
-        SAMBA_TRY(samba_transfer_out(f->session, f->places[f->input_count + i], outputs[i]));
+        SAMBA_TRY(samba_transfer_out(f->session, f->tensors[f->input_count + i], outputs[i]));
     return SAMBA_OK;
 }
 
@@ -329,7 +329,7 @@ static samba_status bind(samba_function *f, samba_tensor *const *inputs, samba_t
     bool moved = f->unbound;
     for (int32_t i = 0; i < f->input_count + f->output_count; i++) {
         const samba_tensor *tensor = staged[i] ? staged[i] : i < f->input_count ? inputs[i] : outputs[i - f->input_count];
-        samba_buffer *buffer = &session->plan.buffers[session->plan.tensors[f->places[i]].buffer];
+        samba_buffer *buffer = &session->plan.buffers[session->plan.tensors[f->tensors[i]].buffer];
         int64_t offset = bytes_of(tensor) > 0 ? (int64_t)((uintptr_t)samba_tensor_data(tensor) - (uintptr_t)base) : 0;
         moved = moved || offset != buffer->offset;
         buffer->offset = offset;

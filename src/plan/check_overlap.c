@@ -163,7 +163,7 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
 static samba_status check_attention(const samba_check *check, const samba_stage *stage, user *users)
 {
     int32_t at[SAMBA_ATTENTION_PARTS];
-    samba_attention_places(&stage->attention, at);
+    samba_attention_operands(&stage->attention, at);
     for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
         if (at[part] < 0)
             continue;

@@ -283,7 +283,7 @@ static bool attention_dtype_fits(const samba_stage *stage, samba_attention_part 
 static samba_status check_attention(const samba_check *check, const samba_stage *stage)
 {
     const samba_attention *a = &stage->attention;
-    int32_t places[SAMBA_ATTENTION_PARTS], count = samba_attention_places(a, places);
+    int32_t operand_of[SAMBA_ATTENTION_PARTS], count = samba_attention_operands(a, operand_of);
     const int32_t flags[] = {a->gradient, a->causal, a->masked, a->dropout, a->has_result, a->has_lse};
     bool possible = stage->rank == 4 && a->hkv >= 0 && a->d >= 0 && a->d <= SAMBA_PLAN_LARGEST_NUMEL && a->dv >= 0 &&
                     a->dv <= SAMBA_PLAN_LARGEST_NUMEL && a->scale == a->scale;
@@ -296,17 +296,17 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
     if (stage->operand_count != count)
         return samba_check_stage_fail(check, "an attention of these parts has %d operands, not %d", count, stage->operand_count);
     for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
-        if (places[part] < 0)
+        if (operand_of[part] < 0)
             continue;
-        const samba_operand *operand = &stage->operands[places[part]];
+        const samba_operand *operand = &stage->operands[operand_of[part]];
         int64_t sizes[4], numel, reach = operand->offset;
         samba_attention_sizes(stage, (samba_attention_part)part, sizes);
         if (!attention_dtype_fits(stage, (samba_attention_part)part, operand->dtype))
-            return samba_check_stage_fail(check, "operand %d of the attention is %s", places[part],
+            return samba_check_stage_fail(check, "operand %d of the attention is %s", operand_of[part],
                                           samba_dtype_name((samba_dtype)operand->dtype));
         if (!samba_check_numel(4, sizes, &numel) || !add_reach(4, sizes, operand->strides, &reach) ||
             !samba_check_fits(check->plan, operand->buffer, operand->dtype, numel > 0 ? reach : 0, numel > 0))
-            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", places[part],
+            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", operand_of[part],
                                           (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
     }
     return SAMBA_OK;

@@ -16,7 +16,7 @@ samba_register_class samba_class_of(samba_dtype dtype)
     return samba_dtype_table[dtype].category == SAMBA_CATEGORY_INTEGER ? SAMBA_I64 : SAMBA_F32;
 }
 
-int32_t samba_attention_places(const samba_attention *attention, int32_t places[SAMBA_ATTENTION_PARTS])
+int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS])
 {
     int32_t count = 0;
     for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
@@ -31,7 +31,7 @@ int32_t samba_attention_places(const samba_attention *attention, int32_t places[
             break;
         default: break;
         }
-        places[part] = there ? count++ : -1;
+        operand_of[part] = there ? count++ : -1;
     }
     return count;
 }
@@ -67,16 +67,16 @@ static int program_access(const samba_program *program, int32_t operand)
 
 int samba_stage_access(const samba_stage *stage, int32_t operand)
 {
-    int32_t places[SAMBA_ATTENTION_PARTS];
+    int32_t operand_of[SAMBA_ATTENTION_PARTS];
     switch ((samba_stage_kind)stage->kind) {
     case SAMBA_STAGE_TILE: case SAMBA_STAGE_CONTRACT: return program_access(&stage->program, operand);
     case SAMBA_STAGE_POOL: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
     case SAMBA_STAGE_GATHER:
         return operand < stage->operand_count - 1 ? SAMBA_READS : SAMBA_WRITES | (stage->gather.mode != SAMBA_GATHER_READ ? SAMBA_READS : 0);
     case SAMBA_STAGE_ATTENTION:
-        samba_attention_places(&stage->attention, places);
+        samba_attention_operands(&stage->attention, operand_of);
         for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++)
-            if (places[part] == operand) {
+            if (operand_of[part] == operand) {
                 bool made = stage->attention.gradient ? part >= SAMBA_ATTENTION_DQ : part == SAMBA_ATTENTION_RESULT || part == SAMBA_ATTENTION_LSE;
                 return made ? SAMBA_WRITES : SAMBA_READS;
             }

@@ -145,7 +145,7 @@ typedef struct samba_attention {
     double scale;
 } samba_attention;
 /* Where a part stands among the operands, -1: not there; returns the number of operands. plan/stage.c */
-int32_t samba_attention_places(const samba_attention *attention, int32_t places[SAMBA_ATTENTION_PARTS]);
+int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 
 /* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if they are
  * wanted, of x's dtype; the places, int64, if they are wanted (sort, cummax, cummin). ops/line.c says what the functions mean. */

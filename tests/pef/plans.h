@@ -415,7 +415,7 @@ static inline void make_zoo_attention(samba_plan *plan)
         stage->attention = (samba_attention){.gradient = backward, .causal = 1, .masked = !backward, .dropout = !backward, .has_result = 1,
                                              .has_lse = 1, .hkv = SHARED, .d = DEPTH, .dv = DEPTH, .scale = 0.5};
         int32_t places[SAMBA_ATTENTION_PARTS];
-        samba_attention_places(&stage->attention, places);
+        samba_attention_operands(&stage->attention, places);
         for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
             static const int64_t rows[4] = {LENGTH * ROW, DEPTH, ROW, 1}, results[4] = {LENGTH * HEADS * DEPTH, DEPTH, HEADS * DEPTH, 1},
                                  row[4] = {HEADS * LENGTH, LENGTH, 1, 0}, scores[4] = {0, 0, LENGTH, 1}, one[4] = {0};

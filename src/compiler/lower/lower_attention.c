@@ -10,7 +10,7 @@ typedef struct attention_lowering {
     samba_compiler *compiler;
     samba_stage stage;
     samba_operand operands[SAMBA_ATTENTION_PARTS];
-    int32_t places[SAMBA_ATTENTION_PARTS];
+    int32_t operand_of[SAMBA_ATTENTION_PARTS];
 } attention_lowering;
 
 /* `dims`: the value's dims in the order (b, head, position, element); -1 for one that it lacks. */
@@ -18,7 +18,7 @@ static void set_operand(attention_lowering *l, samba_attention_part part, samba_
 {
     const samba_node *node = samba_node_at(l->compiler->graph, ref);
     const samba_access *access = &l->compiler->fusion.access[ref];
-    samba_operand *operand = &l->operands[l->places[part]];
+    samba_operand *operand = &l->operands[l->operand_of[part]];
     *operand = (samba_operand){.buffer = l->compiler->buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
     for (int i = 0; i < 4; i++)
         operand->strides[i] = dims[i] < 0 || node->shape[dims[i]] == 1 ? 0 : access->strides[dims[i]];
@@ -30,7 +30,7 @@ static void set_gradients(attention_lowering *l, samba_ref ref)
     const samba_node *node = samba_node_at(l->compiler->graph, ref);
     int64_t first = 0;
     for (int i = 0; i < 3; i++) {
-        samba_operand *operand = &l->operands[l->places[SAMBA_ATTENTION_DQ + i]];
+        samba_operand *operand = &l->operands[l->operand_of[SAMBA_ATTENTION_DQ + i]];
         int64_t sizes[4];
         samba_attention_sizes(&l->stage, (samba_attention_part)(SAMBA_ATTENTION_DQ + i), sizes);
         int64_t heads = node->rank == 4 ? node->shape[2] : sizes[1];
@@ -51,7 +51,7 @@ static void describe(attention_lowering *l, const samba_node *node, bool gradien
     l->stage.attention = (samba_attention){.gradient = gradient, .causal = attrs->causal != 0, .masked = attrs->masked != 0,
                                            .dropout = attrs->dropout != 0, .has_result = has_result, .has_lse = has_lse,
                                            .hkv = k->shape[1], .d = q->shape[3], .dv = v->shape[3], .scale = attrs->scale};
-    l->stage.operand_count = samba_attention_places(&l->stage.attention, l->places);
+    l->stage.operand_count = samba_attention_operands(&l->stage.attention, l->operand_of);
 }
 
 static void set_inputs(attention_lowering *l, const samba_node *node)

@@ -280,13 +280,13 @@ void samba_attention_reserve(samba_attention_state *s, int64_t place, int64_t n)
 
 static void resolve(const samba_stage *stage, samba_attention_state *s)
 {
-    int32_t places[SAMBA_ATTENTION_PARTS];
-    samba_attention_places(&stage->attention, places);
+    int32_t operand_of[SAMBA_ATTENTION_PARTS];
+    samba_attention_operands(&stage->attention, operand_of);
     for (int i = 0; i < SAMBA_ATTENTION_PARTS; i++) {
         samba_attention_rows *part = &s->parts[i];
-        if (places[i] < 0)
+        if (operand_of[i] < 0)
             continue;
-        const samba_operand *operand = &stage->operands[places[i]];
+        const samba_operand *operand = &stage->operands[operand_of[i]];
         int64_t sizes[4];
         samba_attention_sizes(stage, (samba_attention_part)i, sizes);
         part->dtype = (samba_dtype)operand->dtype;
