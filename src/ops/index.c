@@ -2,7 +2,7 @@
  *
  * Elements by their index.
  *
- * embedding(weight (V, D), index) -> index.shape + (D): row index[i] of the weight at place i.
+ * embedding(weight (V, D), index) -> index.shape + (D): row index[i] of the weight at element i.
  * gather(x, index) -> index.shape: element c is x at c, but for attrs.dim, where it is index[c]: torch.gather.
  * scatter(x, index, source) -> x.shape: a copy of x with the elements of `source`, whose shape is that of index, put (attrs.reduce 0), added (1),
  * multiplied (2) or compared (3 greatest, 4 least) to where gather would have read, in their order along the dim. An index along all other
@@ -136,7 +136,7 @@ samba_status samba_vjp_gather(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-/* The greatest (or least) of a place share its gradient evenly, the old value among them. */
+/* The greatest (or least) of an element share its gradient evenly, the old value among them. */
 static void extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
 {
     samba_graph *g = vjp->graph;
@@ -226,15 +226,15 @@ samba_status samba_ref_embedding(const samba_reference *reference)
     return SAMBA_OK;
 }
 
-/* The place in x that element `i` of the index names. */
-static samba_status find_place(const samba_reference *reference, const char *op, int64_t dim, bool negative, int64_t i, int64_t *place)
+/* The element of x that element `i` of the index names. */
+static samba_status find_element(const samba_reference *reference, const char *op, int64_t dim, bool negative, int64_t i, int64_t *element)
 {
     const samba_array *x = &reference->inputs[0], *index = &reference->inputs[1];
     int64_t rest = i, stride = 1, row;
     SAMBA_TRY(load_index(reference, op, index, i, x->shape[dim], negative, &row));
-    *place = 0;
+    *element = 0;
     for (int d = x->rank - 1; d >= 0; d--) {
-        *place += (d == dim ? row : rest % index->shape[d]) * stride;
+        *element += (d == dim ? row : rest % index->shape[d]) * stride;
         rest /= index->shape[d];
         stride *= x->shape[d];
     }
@@ -245,10 +245,10 @@ samba_status samba_ref_gather(const samba_reference *reference)
 {
     const samba_array *x = &reference->inputs[0], *y = reference->output;
     const samba_attrs_gather *at = &reference->attrs->gather;
-    int64_t place;
+    int64_t element;
     for (int64_t i = 0; i < y->numel; i++) {
-        SAMBA_TRY(find_place(reference, "gather", at->dim, at->negative, i, &place));
-        memcpy(samba_array_at(y, i), samba_array_at(x, place), samba_dtype_size(y->dtype));
+        SAMBA_TRY(find_element(reference, "gather", at->dim, at->negative, i, &element));
+        memcpy(samba_array_at(y, i), samba_array_at(x, element), samba_dtype_size(y->dtype));
     }
     return SAMBA_OK;
 }
@@ -275,17 +275,17 @@ static int64_t combine_int64(int64_t reduce, int64_t a, int64_t b)
     }
 }
 
-/* Sums of floats in double: a place may be named often. */
+/* Sums of floats in double: an element may be named often. */
 static samba_status combine_floats(const samba_reference *reference, double *values)
 {
     const samba_array *x = &reference->inputs[0], *source = &reference->inputs[2], *y = reference->output;
     const samba_attrs_scatter *at = &reference->attrs->scatter;
-    int64_t place;
+    int64_t element;
     for (int64_t i = 0; i < x->numel; i++)
         values[i] = samba_array_double(x, i);
     for (int64_t i = 0; i < source->numel; i++) {
-        SAMBA_TRY(find_place(reference, "scatter", at->dim, at->negative, i, &place));
-        values[place] = combine_double(at->reduce, values[place], samba_array_double(source, i));
+        SAMBA_TRY(find_element(reference, "scatter", at->dim, at->negative, i, &element));
+        values[element] = combine_double(at->reduce, values[element], samba_array_double(source, i));
     }
     for (int64_t i = 0; i < x->numel; i++)
         samba_array_set_double(y, i, values[i]);
@@ -296,11 +296,11 @@ static samba_status combine_integers(const samba_reference *reference)
 {
     const samba_array *source = &reference->inputs[2], *y = reference->output;
     const samba_attrs_scatter *at = &reference->attrs->scatter;
-    int64_t place;
+    int64_t element;
     memcpy(y->data, reference->inputs[0].data, (size_t)y->numel * samba_dtype_size(y->dtype));
     for (int64_t i = 0; i < source->numel; i++) {
-        SAMBA_TRY(find_place(reference, "scatter", at->dim, at->negative, i, &place));
-        samba_array_set_int64(y, place, combine_int64(at->reduce, samba_array_int64(y, place), samba_array_int64(source, i)));
+        SAMBA_TRY(find_element(reference, "scatter", at->dim, at->negative, i, &element));
+        samba_array_set_int64(y, element, combine_int64(at->reduce, samba_array_int64(y, element), samba_array_int64(source, i)));
     }
     return SAMBA_OK;
 }

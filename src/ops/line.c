@@ -6,7 +6,7 @@
  * order, NaN is greatest and -0 equals 0. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is made of elements 0 to i,
  * or with `reverse` of i to the last; cummax_index and cummin_index: where the extremum stood last. The two results of a pair are one stage.
  *
- * Gradients: of what is chosen, to the place it was chosen from; of a running sum, the running sum from the other end; of a running
+ * Gradients: of what is chosen, to the element it was chosen from; of a running sum, the running sum from the other end; of a running
  * product (cumprod_grad) without division, so that zeros are as good as others. */
 #include "ops/families.h"
 #include <math.h>
@@ -71,7 +71,7 @@ samba_status samba_infer_cumprod_grad(samba_infer *infer)
 }
 
 /* ---- gradients ---- */
-samba_ref samba_emit_places(samba_graph *graph, const samba_node *a, samba_ref index, int dim)
+samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba_ref index, int dim)
 {
     int64_t outer = 1, inner = 1, size = a->shape[dim];
     if (index == SAMBA_NONE)
@@ -90,8 +90,8 @@ samba_ref samba_emit_places(samba_graph *graph, const samba_node *a, samba_ref i
     return samba_emit2(graph, SAMBA_OP_add, index, start);
 }
 
-/* The gradient goes back to the places that `index_op`, which has the node's input and attributes, tells. */
-static void deliver_to_places(samba_vjp *vjp, samba_op index_op, int dim)
+/* The gradient goes back to the elements that `index_op`, which has the node's input and attributes, tells. */
+static void deliver_to_indices(samba_vjp *vjp, samba_op index_op, int dim)
 {
     samba_graph *graph = vjp->graph;
     samba_node node = *vjp->node, x = *samba_node_at(graph, vjp->inputs[0]);
@@ -105,26 +105,26 @@ static void deliver_to_places(samba_vjp *vjp, samba_op index_op, int dim)
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.scatter.dim = dim;
-    attrs.scatter.reduce = 1; /* added: cummax may tell one place for several */
+    attrs.scatter.reduce = 1; /* added: cummax may tell one element for several */
     samba_ref zeros = samba_emit_expand(graph, samba_emit_constant(graph, 0, samba_ref_dtype(graph, gradient)), x.rank, x.shape);
     samba_vjp_deliver(vjp, 0, samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){zeros, index, gradient}, &attrs));
 }
 
 samba_status samba_vjp_sort(samba_vjp *vjp)
 {
-    deliver_to_places(vjp, SAMBA_OP_argsort, (int)vjp->node->attrs->sort.dim);
+    deliver_to_indices(vjp, SAMBA_OP_argsort, (int)vjp->node->attrs->sort.dim);
     return SAMBA_OK;
 }
 
 samba_status samba_vjp_cummax(samba_vjp *vjp)
 {
-    deliver_to_places(vjp, SAMBA_OP_cummax_index, (int)vjp->node->attrs->scan.dim);
+    deliver_to_indices(vjp, SAMBA_OP_cummax_index, (int)vjp->node->attrs->scan.dim);
     return SAMBA_OK;
 }
 
 samba_status samba_vjp_cummin(samba_vjp *vjp)
 {
-    deliver_to_places(vjp, SAMBA_OP_cummin_index, (int)vjp->node->attrs->scan.dim);
+    deliver_to_indices(vjp, SAMBA_OP_cummin_index, (int)vjp->node->attrs->scan.dim);
     return SAMBA_OK;
 }
 

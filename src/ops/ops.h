@@ -109,7 +109,7 @@ samba_status samba_check_grad_outputs(const samba_graph *graph);
 /* ---- ops/line.c ---- */
 #define SAMBA_LINE_LONGEST ((int64_t)1 << 31) /* elements of a dim that is sorted */
 /* Where elements at an int64 index along dim stand among all elements of `a`, whose other dims the index has: int64 (outer, index, inner). */
-samba_ref samba_emit_places(samba_graph *graph, const samba_node *a, samba_ref index, int dim);
+samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba_ref index, int dim);
 
 /* ---- ops/evaluate.c: the whole graph by reference kernels ---- */
 /* Leaves' values by name (contiguous, exact dtype and shape); argins not given take their default. Returns the values of the sinks, in

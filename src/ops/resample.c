@@ -97,7 +97,7 @@ static samba_status line_new(samba_context *context, const samba_resample_axis *
         return SAMBA_ERROR_MEMORY;
     }
     for (int64_t o = 0; o < axis->out; o++)
-        samba_resample_place(axis, o, l->index + o * l->taps, l->weight + o * l->taps);
+        samba_resample_taps_of(axis, o, l->index + o * l->taps, l->weight + o * l->taps);
     return SAMBA_OK;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See resample.h. Formulas of torch's ATen/native/UpSample.h, for the same elements at the same places. */
+ * See resample.h. Formulas of torch's ATen/native/UpSample.h, for the same elements at the same positions. */
 #include "tensor/resample.h"
 #include <math.h>
 
 enum { NEAREST, NEAREST_EXACT, LINEAR, BICUBIC };
 
 #define MOST_TAPS 65536.0  /* of antialiasing: more is not an image */
-#define MOST_PLACES 134217728 /* of all taps of a line, which tables hold */
+#define MOST_TAPS_OF_A_LINE 134217728 /* of all taps of a line, which tables hold */
 
 static double step_of(const samba_resample_axis *axis)
 {
@@ -27,7 +27,7 @@ bool samba_resample_possible(const samba_resample_axis *axis)
 {
     return axis->in >= 1 && axis->out >= 1 && axis->in <= INT32_MAX && axis->out <= INT32_MAX && axis->mode >= NEAREST && axis->mode <= BICUBIC &&
            axis->scale >= 0 && isfinite(axis->scale) && isfinite(step_of(axis)) &&
-           (!axis->antialias || (axis->mode >= LINEAR && support_of(axis) < MOST_TAPS)) && samba_resample_taps(axis) <= MOST_PLACES / axis->out;
+           (!axis->antialias || (axis->mode >= LINEAR && support_of(axis) < MOST_TAPS)) && samba_resample_taps(axis) <= MOST_TAPS_OF_A_LINE / axis->out;
 }
 
 int64_t samba_resample_taps(const samba_resample_axis *axis)
@@ -74,9 +74,9 @@ static void antialiased(const samba_resample_axis *axis, int64_t o, int64_t *ind
     }
 }
 
-void samba_resample_place(const samba_resample_axis *axis, int64_t o, int64_t *index, double *weight)
+void samba_resample_taps_of(const samba_resample_axis *axis, int64_t o, int64_t *index, double *weight)
 {
-    double step = step_of(axis), place = axis->align_corners ? step * (double)o : step * ((double)o + 0.5) - 0.5;
+    double step = step_of(axis), position = axis->align_corners ? step * (double)o : step * ((double)o + 0.5) - 0.5;
     if (axis->antialias) {
         antialiased(axis, o, index, weight);
         return;
@@ -87,18 +87,18 @@ void samba_resample_place(const samba_resample_axis *axis, int64_t o, int64_t *i
         index[0] = inside((int64_t)floorf(at), axis->in);
     } else if (axis->mode == NEAREST_EXACT) {
         float at = (float)step * ((float)o + 0.5f) - 0.5f;
-        at = axis->wide ? (float)(fmax(place, 0) + 0.5) : (at < 0 ? 0 : at) + 0.5f;
+        at = axis->wide ? (float)(fmax(position, 0) + 0.5) : (at < 0 ? 0 : at) + 0.5f;
         index[0] = inside((int64_t)floorf(at), axis->in);
     } else if (axis->mode == LINEAR) {
-        place = axis->in == axis->out ? (double)o : fmax(place, 0);
-        index[0] = inside((int64_t)floor(place), axis->in);
+        position = axis->in == axis->out ? (double)o : fmax(position, 0);
+        index[0] = inside((int64_t)floor(position), axis->in);
         index[1] = inside(index[0] + 1, axis->in);
-        weight[1] = fmin(fmax(place - (double)index[0], 0), 1);
+        weight[1] = fmin(fmax(position - (double)index[0], 0), 1);
         weight[0] = 1 - weight[1];
     } else {
-        int64_t at = (int64_t)floor(place);
+        int64_t at = (int64_t)floor(position);
         at = at < axis->in - 1 ? at : axis->in - 1;
-        double t = fmin(fmax(place - (double)at, 0), 1);
+        double t = fmin(fmax(position - (double)at, 0), 1);
         for (int k = 0; k < 4; k++)
             index[k] = inside(at - 1 + k, axis->in);
         weight[0] = far_cubic(t + 1, -0.75);

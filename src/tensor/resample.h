@@ -11,7 +11,7 @@ typedef struct samba_resample_axis {
     int64_t in, out;
     int64_t mode; /* samba_resample_mode (sambaflow/resample.h), but for area, which is pooling */
     bool align_corners, antialias;
-    bool wide;    /* float64: places are not rounded to float32, as torch rounds them elsewhere */
+    bool wide;    /* float64: positions are not rounded to float32, as torch rounds them elsewhere */
     double scale; /* how much larger; 0: out / in */
 } samba_resample_axis;
 
@@ -20,6 +20,6 @@ bool samba_resample_possible(const samba_resample_axis *axis);
 /* How many elements make one: the same for all. */
 int64_t samba_resample_taps(const samba_resample_axis *axis);
 /* Those that make element `o`, and their weights. Near an end one may come several times. */
-void samba_resample_place(const samba_resample_axis *axis, int64_t o, int64_t *index, double *weight);
+void samba_resample_taps_of(const samba_resample_axis *axis, int64_t o, int64_t *index, double *weight);
 
 #endif

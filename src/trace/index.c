@@ -47,18 +47,18 @@ samba_ref samba_trace_along(samba_graph *graph, samba_ref line, int rank, const 
 /* ---- gather, scatter ---- */
 
 /* A value and its index, each of at least one dim, as torch takes numbers here. */
-typedef struct places {
+typedef struct indexed {
     samba_graph *graph;
     samba_ref a, index;
     int rank, dim, a_rank, index_rank; /* rank: of both as they are used; the others as given */
-} places;
+} indexed;
 
 static samba_ref at_least_one_dim(samba_graph *graph, samba_ref a)
 {
     return samba_node_at(graph, a)->rank > 0 ? a : samba_emit_reshape(graph, a, 1, (int64_t[]){1});
 }
 
-static bool enter(const char *what, samba_value a, int dim, samba_value index, const samba_value *source, places *p)
+static bool enter(const char *what, samba_value a, int dim, samba_value index, const samba_value *source, indexed *p)
 {
     samba_value values[3] = {a, index, source ? *source : a};
     if (!samba_trace_enter(what, 3, values, &p->graph) || !samba_trace_dim(p->graph, what, samba_node_at(p->graph, a.index)->rank, dim, &p->dim))
@@ -72,14 +72,14 @@ static bool enter(const char *what, samba_value a, int dim, samba_value index, c
 }
 
 /* The result with the rank it should have: a number where one was given. */
-static samba_value leave(const places *p, samba_ref result, int rank)
+static samba_value leave(const indexed *p, samba_ref result, int rank)
 {
     return samba_trace_value(p->graph, rank == 0 && result != SAMBA_NONE ? samba_emit_reshape(p->graph, result, 0, NULL) : result);
 }
 
 samba_value samba_gather(samba_value a, int dim, samba_value index)
 {
-    places p;
+    indexed p;
     if (!enter("gather", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
     return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.index_rank);
@@ -87,7 +87,7 @@ samba_value samba_gather(samba_value a, int dim, samba_value index)
 
 samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
 {
-    places p;
+    indexed p;
     if (!enter("take_along_dim", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "take_along_dim");
@@ -107,12 +107,12 @@ samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
                                                               p.dim, samba_trace_format(samba_node_at(p.graph, p.a), a_text),
                                                               samba_trace_format(samba_node_at(p.graph, p.index), index_text)));
     }
-    samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape), places_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
-    return leave(&p, samba_trace_gather(p.graph, wide, places_of, p.dim, true), p.index_rank);
+    samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape), index_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
+    return leave(&p, samba_trace_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
 }
 
 /* `source` cut to the index's shape, or repeated where it is a number. */
-static samba_ref source_for(const char *what, const places *p, samba_ref source)
+static samba_ref source_for(const char *what, const indexed *p, samba_ref source)
 {
     samba_node from = *samba_node_at(p->graph, source), index = *samba_node_at(p->graph, p->index);
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype)
@@ -139,7 +139,7 @@ static samba_ref source_for(const char *what, const places *p, samba_ref source)
 
 static samba_value scatter(const char *what, samba_value a, int dim, samba_value index, samba_value source, samba_scatter_mode mode)
 {
-    places p;
+    indexed p;
     if (!enter(what, a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, what);
@@ -191,7 +191,7 @@ static samba_ref neutral(samba_graph *graph, samba_scatter_reduction reduce, sam
 }
 
 /* All of scatter_reduce, the source already in shape. */
-static samba_ref reduced(const char *what, const places *p, samba_ref source, samba_scatter_reduction reduce, bool exclude_self)
+static samba_ref reduced(const char *what, const indexed *p, samba_ref source, samba_scatter_reduction reduce, bool exclude_self)
 {
     static const samba_scatter_mode modes[] = {SAMBA_MODE_ADD, SAMBA_MODE_ADD, SAMBA_MODE_MUL, SAMBA_MODE_AMAX, SAMBA_MODE_AMIN};
     samba_graph *g = p->graph;
@@ -226,7 +226,7 @@ static samba_ref reduced(const char *what, const places *p, samba_ref source, sa
 
 samba_value samba_scatter_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce, bool exclude_self)
 {
-    places p;
+    indexed p;
     if (!enter("scatter_reduce", a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "scatter_reduce");
@@ -236,7 +236,7 @@ samba_value samba_scatter_reduce(samba_value a, int dim, samba_value index, samb
 /* ---- slices of a dim ---- */
 
 /* p->index becomes one of the shape that a has when its dim is as long as the index. */
-static bool enter_slices(const char *what, samba_value a, int dim, samba_value index, const samba_value *source, places *p)
+static bool enter_slices(const char *what, samba_value a, int dim, samba_value index, const samba_value *source, indexed *p)
 {
     if (!enter(what, a, dim, index, source, p))
         return false;
@@ -251,7 +251,7 @@ static bool enter_slices(const char *what, samba_value a, int dim, samba_value i
 }
 
 /* A source of just the index's shape; where the slices are numbers, it may be one. */
-static samba_ref slices_for(const char *what, const places *p, samba_ref source)
+static samba_ref slices_for(const char *what, const indexed *p, samba_ref source)
 {
     samba_node from = *samba_node_at(p->graph, source), index = *samba_node_at(p->graph, p->index);
     if (from.rank == 0 && index.rank == 1 && index.shape[0] == 1) {
@@ -268,7 +268,7 @@ static samba_ref slices_for(const char *what, const places *p, samba_ref source)
 
 samba_value samba_index_select(samba_value a, int dim, samba_value index)
 {
-    places p;
+    indexed p;
     if (!enter_slices("index_select", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_select");
@@ -277,7 +277,7 @@ samba_value samba_index_select(samba_value a, int dim, samba_value index)
 
 static samba_value write_slices(const char *what, samba_value a, int dim, samba_value index, samba_value source, samba_scatter_mode mode, double alpha)
 {
-    places p;
+    indexed p;
     if (!enter_slices(what, a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, what);
@@ -299,7 +299,7 @@ samba_value samba_index_copy(samba_value a, int dim, samba_value index, samba_va
 
 samba_value samba_index_fill(samba_value a, int dim, samba_value index, double value)
 {
-    places p;
+    indexed p;
     if (!enter_slices("index_fill", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_fill");
@@ -309,7 +309,7 @@ samba_value samba_index_fill(samba_value a, int dim, samba_value index, double v
 
 samba_value samba_index_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce, bool exclude_self)
 {
-    places p;
+    indexed p;
     if (!enter_slices("index_reduce", a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_reduce");

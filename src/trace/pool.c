@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pooling. The operators pool planes: one dim of space is a plane of one row; three are two poolings, of the planes, then of a
- * plane whose columns are the pooled planes' places. First ones win ties in both, so it is the first of the three dims that wins. */
+ * plane whose columns are the pooled planes' elements. First ones win ties in both, so it is the first of the three dims that wins. */
 #include "trace/trace.h"
 
 #include <sambaflow/activation.h>
@@ -10,7 +10,7 @@
 #include <sambaflow/reduce.h>
 #include <string.h>
 
-typedef enum pooling { MAXIMUM, PLACES, AVERAGE } pooling;
+typedef enum pooling { MAXIMUM, INDICES, AVERAGE } pooling;
 
 typedef struct layout { /* of one call; an entry for each dim of space */
     const char *what;
@@ -50,19 +50,19 @@ static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_r
     return pooled;
 }
 
-/* Values that lie at `places` (planes, count) of (planes, ...), int64 both. */
-static samba_ref taken(samba_graph *graph, samba_ref values, samba_ref places, int64_t planes, int64_t each)
+/* Values that lie at `indices` (planes, count) of (planes, ...), int64 both. */
+static samba_ref taken(samba_graph *graph, samba_ref values, samba_ref indices, int64_t planes, int64_t each)
 {
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 2, .at = {planes, 1}}, .dim = 0};
     samba_ref first = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs), (double)each);
     samba_ref table = samba_emit_reshape(graph, samba_emit_cast(graph, values, SAMBA_FLOAT64), 2, (int64_t[]){planes * each, 1});
-    samba_ref rows = samba_emit2(graph, SAMBA_OP_embedding, table, samba_emit2(graph, SAMBA_OP_add, places, first));
-    return samba_emit_cast(graph, rows, SAMBA_INT64); /* exact: a plane has less than 2^53 places */
+    samba_ref rows = samba_emit2(graph, SAMBA_OP_embedding, table, samba_emit2(graph, SAMBA_OP_add, indices, first));
+    return samba_emit_cast(graph, rows, SAMBA_INT64); /* exact: a plane has less than 2^53 elements */
 }
 
-/* (N, C, D, H, W): planes first, then their places over the depth. */
+/* (N, C, D, H, W): planes first, then their elements over the depth. */
 static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_node *x, samba_ref a)
 {
     int before = x->rank - 3;
@@ -80,9 +80,9 @@ static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_n
     if (y == SAMBA_NONE)
         return y;
     int64_t deep = samba_node_at(graph, y)->shape[1];
-    if (l->kind == PLACES && planes * depth * high * wide > 0) { /* y: places among the pooled planes', depth * high * wide */
+    if (l->kind == INDICES && planes * depth * high * wide > 0) { /* y: indices among the pooled planes', depth * high * wide */
         int64_t each = high * wide;
-        samba_ref inside = taken(graph, pool(graph, l, PLACES, flat, 1, 2, 0), samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes,
+        samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0), samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes,
                                  depth * each);
         samba_attrs attrs;
         memset(&attrs, 0, sizeof attrs);
@@ -201,17 +201,17 @@ samba_value samba_max_pool3d(samba_value a, const int64_t kernel[3], const samba
 
 samba_value samba_max_pool1d_indices(samba_value a, int64_t kernel, const samba_pool1d_options *options)
 {
-    return windows1("max_pool1d", PLACES, a, kernel, options);
+    return windows1("max_pool1d", INDICES, a, kernel, options);
 }
 
 samba_value samba_max_pool2d_indices(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
 {
-    return windows2("max_pool2d", PLACES, a, kernel, options);
+    return windows2("max_pool2d", INDICES, a, kernel, options);
 }
 
 samba_value samba_max_pool3d_indices(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
 {
-    return windows3("max_pool3d", PLACES, a, kernel, options);
+    return windows3("max_pool3d", INDICES, a, kernel, options);
 }
 
 samba_value samba_avg_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options) { return windows1("avg_pool1d", AVERAGE, a, kernel, options); }
@@ -267,16 +267,16 @@ samba_value samba_adaptive_avg_pool3d(samba_value a, const int64_t output_size[3
 samba_value samba_adaptive_max_pool1d(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", MAXIMUM, 1, a, &output_size); }
 samba_value samba_adaptive_max_pool2d(samba_value a, const int64_t output_size[2]) { return adaptive("adaptive_max_pool2d", MAXIMUM, 2, a, output_size); }
 samba_value samba_adaptive_max_pool3d(samba_value a, const int64_t output_size[3]) { return adaptive("adaptive_max_pool3d", MAXIMUM, 3, a, output_size); }
-samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", PLACES, 1, a, &output_size); }
+samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", INDICES, 1, a, &output_size); }
 
 samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2])
 {
-    return adaptive("adaptive_max_pool2d", PLACES, 2, a, output_size);
+    return adaptive("adaptive_max_pool2d", INDICES, 2, a, output_size);
 }
 
 samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t output_size[3])
 {
-    return adaptive("adaptive_max_pool3d", PLACES, 3, a, output_size);
+    return adaptive("adaptive_max_pool3d", INDICES, 3, a, output_size);
 }
 
 /* ---- lp: a root of sums of powers, through the average as PyTorch has it ---- */
@@ -291,12 +291,12 @@ static samba_value lp(const char *what, int spatial, samba_value a, double norm_
         return samba_trace_none(graph);
     }
     samba_dtype dtype = samba_value_dtype(a);
-    double places = 1;
+    double taps = 1;
     for (int i = 0; kernel && i < spatial; i++)
-        places *= (double)kernel[i];
+        taps *= (double)kernel[i];
     samba_value x = samba_trace_value(graph, samba_emit_cast(graph, a.index, dtype == SAMBA_FLOAT64 ? dtype : SAMBA_FLOAT32));
     samba_value mean = windows(what, AVERAGE, spatial, samba_pow_scalar(x, norm_type), kernel, stride, NULL, NULL, ceil_mode, false, 0);
-    samba_value sum = samba_mul_scalar(samba_mul(samba_sign(mean), samba_relu(samba_abs(mean))), places);
+    samba_value sum = samba_mul_scalar(samba_mul(samba_sign(mean), samba_relu(samba_abs(mean))), taps);
     return samba_cast(samba_pow_scalar(sum, 1.0 / norm_type), dtype);
 }
 

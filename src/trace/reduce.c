@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions that are operators of the graph, or one step away: sums, extrema and their places, products, truths. Operators keep reduced
+ * Reductions that are operators of the graph, or one step away: sums, extrema and their indices, products, truths. Operators keep reduced
  * dims with size 1; a reshape drops them. Sums of integers are int64 and 16-bit floats are computed in float32, as in PyTorch. */
 #include "trace/reduction.h"
 #include "ops/ops.h"
@@ -101,7 +101,7 @@ samba_value samba_amin(samba_value a, int count, const int *dims, bool keepdim)
 samba_value samba_aminmax(samba_value a, int count, const int *dims, bool keepdim, samba_value *max)
 {
     if (!max)
-        return samba_trace_no_place("aminmax", a, "the maximum");
+        return samba_trace_no_result("aminmax", a, "the maximum");
     samba_graph *graph;
     if (!samba_trace_enter("aminmax", 1, &a, &graph)) {
         *max = samba_trace_none(graph);
@@ -174,7 +174,7 @@ samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim)
     return samba_reduction_leave(graph, &to, samba_cast(product, dtype).index);
 }
 
-/* ---- places of extrema ---- */
+/* ---- indices of extrema ---- */
 
 /* What is least becomes what is greatest, without overflow. */
 static samba_ref upside_down(samba_graph *graph, samba_value a)
@@ -185,7 +185,7 @@ static samba_ref upside_down(samba_graph *graph, samba_value a)
     return samba_emit2(graph, SAMBA_OP_sub, less_one, samba_emit_cast(graph, a.index, SAMBA_INT64));
 }
 
-static samba_value place(const char *what, bool least, samba_value a, int dim, bool keepdim)
+static samba_value index_of(const char *what, bool least, samba_value a, int dim, bool keepdim)
 {
     samba_graph *graph;
     samba_reduction to;
@@ -201,11 +201,11 @@ static samba_value place(const char *what, bool least, samba_value a, int dim, b
     return samba_reduction_leave(graph, &to, samba_reduction_emit(graph, SAMBA_OP_argmax, x, &to));
 }
 
-samba_value samba_argmax(samba_value a, int dim, bool keepdim) { return place("argmax", false, a, dim, keepdim); }
+samba_value samba_argmax(samba_value a, int dim, bool keepdim) { return index_of("argmax", false, a, dim, keepdim); }
 
-samba_value samba_argmin(samba_value a, int dim, bool keepdim) { return place("argmin", true, a, dim, keepdim); }
+samba_value samba_argmin(samba_value a, int dim, bool keepdim) { return index_of("argmin", true, a, dim, keepdim); }
 
-/* The extremum and its place. Floats are looked up at the place, so that the gradient goes there; others have none. */
+/* The extremum and its index. Floats are looked up at the index, so that the gradient goes there; others have none. */
 static samba_value extremum(const char *what, samba_op op, samba_value a, int dim, bool keepdim, samba_value *indices)
 {
     samba_graph *graph;
@@ -214,7 +214,7 @@ static samba_value extremum(const char *what, samba_op op, samba_value a, int di
     if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
         return *indices = samba_trace_none(graph);
     samba_value x = samba_value_dtype(a) == SAMBA_BOOL ? samba_cast(a, SAMBA_UINT8) : a;
-    samba_value kept = place(what, op == SAMBA_OP_amin, x, dim, true);
+    samba_value kept = index_of(what, op == SAMBA_OP_amin, x, dim, true);
     if (to.count == 0 || kept.index == SAMBA_NONE) {
         *indices = kept;
         return kept.index == SAMBA_NONE ? kept : a;
@@ -228,14 +228,14 @@ static samba_value extremum(const char *what, samba_op op, samba_value a, int di
 samba_value samba_max(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("max", a, "the indices");
+        return samba_trace_no_result("max", a, "the indices");
     return extremum("max", SAMBA_OP_amax, a, dim, keepdim, indices);
 }
 
 samba_value samba_min(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("min", a, "the indices");
+        return samba_trace_no_result("min", a, "the indices");
     return extremum("min", SAMBA_OP_amin, a, dim, keepdim, indices);
 }
 
@@ -246,9 +246,9 @@ samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, 
     samba_node node = *samba_node_at(graph, a), result = *samba_node_at(graph, index);
     int64_t numel = 0;
     samba_shape_numel(node.rank, node.shape, &numel);
-    samba_ref places = samba_emit_places(graph, &node, index, dim);
+    samba_ref flat = samba_emit_flat_indices(graph, &node, index, dim);
     samba_ref table = samba_emit_reshape(graph, a, 2, (int64_t[]){numel, 1});
-    return samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_embedding, table, places), result.rank, result.shape);
+    return samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_embedding, table, flat), result.rank, result.shape);
 }
 
 /* ---- truths ---- */

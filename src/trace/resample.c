@@ -88,7 +88,7 @@ static int64_t repeats(const samba_resample_axis *axis)
     if (axis->mode > SAMBA_RESAMPLE_NEAREST_EXACT || axis->out % axis->in != 0)
         return 0;
     for (int64_t o = 0; o < axis->out; o++) {
-        samba_resample_place(axis, o, &index, &weight);
+        samba_resample_taps_of(axis, o, &index, &weight);
         if (index != o / times)
             return 0;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is found by order or by place: searchsorted, nanmedian, max_unpool. */
+ * What is found by order or by index: searchsorted, nanmedian, max_unpool. */
 #include "trace/index.h"
 
 #include <sambaflow/elementwise.h>
@@ -53,7 +53,7 @@ samba_value samba_searchsorted(samba_value sorted, samba_value values, bool righ
 samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("nanmedian", a, "the indices");
+        return samba_trace_no_result("nanmedian", a, "the indices");
     static const char what[] = "nanmedian";
     samba_graph *graph;
     int at;
@@ -64,10 +64,10 @@ samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *i
     samba_node x = samba_trace_node(a);
     if (!samba_dtype_is_floating_point((samba_dtype)x.dtype) || x.rank == 0 || x.shape[at] == 0)
         return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
-    samba_value places, sorted = samba_sort(a, at, false, &places), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
+    samba_value order, sorted = samba_sort(a, at, false, &order), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
     samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
     samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)), samba_constant(graph, 2, SAMBA_INT64, 0, NULL)), zero);
-    *indices = samba_gather(places, at, middle);
+    *indices = samba_gather(order, at, middle);
     samba_value value = samba_gather(sorted, at, middle);
     if (!keepdim) {
         *indices = samba_squeeze(*indices, 1, &at);
@@ -88,10 +88,10 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
     char x_text[SAMBA_TYPE_TEXT], i_text[SAMBA_TYPE_TEXT];
     int before = x.rank - spatial;
     bool fits = spatial >= 1 && spatial <= 3 && (before == 1 || before == 2) && output_size && i.dtype == SAMBA_INT64 && samba_shape_equal(x.rank, x.shape, i.rank, i.shape);
-    int64_t planes = 1, places = 1, elements = 1, shape[SAMBA_MAX_RANK];
+    int64_t planes = 1, each = 1, elements = 1, shape[SAMBA_MAX_RANK];
     for (int d = 0; fits && d < x.rank; d++) {
         shape[d] = d < before ? x.shape[d] : output_size[d - before];
-        fits = shape[d] >= 0 && samba_mul_checked(d < before ? planes : places, shape[d], d < before ? &planes : &places);
+        fits = shape[d] >= 0 && samba_mul_checked(d < before ? planes : each, shape[d], d < before ? &planes : &each);
         elements *= d < before ? 1 : x.shape[d];
     }
     if (!fits) {
@@ -100,6 +100,6 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
         return samba_trace_none(graph);
     }
     samba_value flat = samba_reshape(a, 2, (int64_t[]){planes, elements}), to = samba_reshape(indices, 2, (int64_t[]){planes, elements});
-    samba_value empty = samba_constant(graph, 0, (samba_dtype)x.dtype, 2, (int64_t[]){planes, places});
+    samba_value empty = samba_constant(graph, 0, (samba_dtype)x.dtype, 2, (int64_t[]){planes, each});
     return samba_reshape(samba_scatter(empty, 1, to, flat), x.rank, shape);
 }

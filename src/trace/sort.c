@@ -41,7 +41,7 @@ static samba_ref order(samba_graph *graph, samba_op op, samba_ref a, int dim, in
 samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("sort", a, "the indices");
+        return samba_trace_no_result("sort", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -72,7 +72,7 @@ samba_value samba_msort(samba_value a)
 samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("topk", a, "the indices");
+        return samba_trace_no_result("topk", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -92,23 +92,23 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
     return values;
 }
 
-/* The element at `place` of the sorted line, and where it stood. */
-static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, int dim, int64_t place, bool keepdim, samba_value *indices)
+/* The element at `index` of the sorted line, and where it stood. */
+static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, int dim, int64_t index, bool keepdim, samba_value *indices)
 {
-    int64_t count = place + 1;
+    int64_t count = index + 1;
     samba_value found = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, dim, count, false));
     samba_value values = samba_trace_value(graph, order(graph, SAMBA_OP_sort, line.index, dim, count, false));
     samba_reduction to;
     if (!samba_reduction_enter("kthvalue", a, 1, &dim, keepdim, &graph, &to))
         return samba_trace_none(graph);
-    *indices = samba_reduction_leave(graph, &to, samba_slice(found, dim, place, count, 1).index);
-    return samba_reduction_leave(graph, &to, samba_slice(values, dim, place, count, 1).index);
+    *indices = samba_reduction_leave(graph, &to, samba_slice(found, dim, index, count, 1).index);
+    return samba_reduction_leave(graph, &to, samba_slice(values, dim, index, count, 1).index);
 }
 
 samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("kthvalue", a, "the indices");
+        return samba_trace_no_result("kthvalue", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -125,7 +125,7 @@ samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samb
 samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("median", a, "the indices");
+        return samba_trace_no_result("median", a, "the indices");
     samba_graph *graph;
     samba_value line;
     int at;
@@ -139,7 +139,7 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
                                     : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median", "expected integers or floating-point, given bool; cast it first"));
     if (!samba_dtype_is_floating_point(samba_value_dtype(a)) || samba_value_rank(a) == 0)
         return chosen(graph, a, line, at, (size - 1) / 2, keepdim, indices);
-    samba_reduction to; /* NaN is greatest, so where there is one it is the maximum, and the place of that is wanted */
+    samba_reduction to; /* NaN is greatest, so where there is one it is the maximum, and the index of that is wanted */
     samba_value first, middle, greatest = samba_max(samba_detach(a), at, true, &first);
     chosen(graph, a, line, at, (size - 1) / 2, true, &middle);
     samba_value kept = samba_where(samba_ne(greatest, greatest), first, middle);
@@ -149,11 +149,11 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
     return samba_reduction_leave(graph, &to, samba_trace_look_up(graph, a.index, kept.index, at));
 }
 
-/* The median, of which places that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity or NaN is off by
+/* The median, of which indices that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity or NaN is off by
  * itself, from 0. */
 samba_value samba_median_of_all(samba_value a)
 {
-    samba_value place, line = samba_reshape(a, 1, (int64_t[]){-1}), value = samba_median(line, 0, false, &place);
+    samba_value index, line = samba_reshape(a, 1, (int64_t[]){-1}), value = samba_median(line, 0, false, &index);
     samba_dtype dtype = samba_value_dtype(a), in = samba_compute_dtype(dtype);
     if (value.index == SAMBA_NONE || !samba_dtype_is_floating_point(dtype))
         return value;
@@ -207,13 +207,13 @@ static samba_value running_extremum(samba_op op, samba_op index, samba_value a, 
 samba_value samba_cummax(samba_value a, int dim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("cummax", a, "the indices");
+        return samba_trace_no_result("cummax", a, "the indices");
     return running_extremum(SAMBA_OP_cummax, SAMBA_OP_cummax_index, a, dim, indices);
 }
 
 samba_value samba_cummin(samba_value a, int dim, samba_value *indices)
 {
     if (!indices)
-        return samba_trace_no_place("cummin", a, "the indices");
+        return samba_trace_no_result("cummin", a, "the indices");
     return running_extremum(SAMBA_OP_cummin, SAMBA_OP_cummin_index, a, dim, indices);
 }

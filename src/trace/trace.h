@@ -17,7 +17,7 @@ static inline samba_value samba_trace_none(samba_graph *graph) { return samba_tr
 /* Enters with as many of at most 8 values as are there: a zeroed one was left out, but the first may not be. */
 bool samba_trace_enter_optional(const char *what, int count, const samba_value *values, samba_graph **graph);
 /* What a function returns whose second result has no place. */
-static inline samba_value samba_trace_no_place(const char *what, samba_value a, const char *place)
+static inline samba_value samba_trace_no_result(const char *what, samba_value a, const char *place)
 {
     if (a.graph)
         samba_graph_fail_at(a.graph, SAMBA_ERROR_ARGUMENT, what, "there is no place for %s: NULL was given", place);

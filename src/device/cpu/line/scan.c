@@ -18,7 +18,7 @@ typedef union chunk { /* eight more, so that lines of one block do not lie at eq
 
 typedef struct running { /* one line: what it has come to */
     double real;
-    int64_t integer, place;
+    int64_t integer, index;
 } running;
 
 static bool is_real(const samba_line_state *s) { return samba_class_of(s->dtype) != SAMBA_I64; }
@@ -65,47 +65,47 @@ static double log_add(double x, double y)
 }
 
 /* ---- a chunk of one line ---- */
-static inline __attribute__((always_inline)) void real_extremes(running *r, double *values, int64_t begin, int64_t n, int64_t *places, bool back, bool greatest)
+static inline __attribute__((always_inline)) void real_extremes(running *r, double *values, int64_t begin, int64_t n, int64_t *indices, bool back, bool greatest)
 {
     double best = r->real;
-    int64_t place = r->place;
+    int64_t index = r->index;
     for (int64_t k = 0; k < n; k++) {
         int64_t i = back ? n - 1 - k : k;
         double x = values[i]; /* the latest of equal ones, and NaN for good */
-        bool takes = x != x || (best == best && (greatest ? x >= best : x <= best)) || place < 0;
+        bool takes = x != x || (best == best && (greatest ? x >= best : x <= best)) || index < 0;
         best = takes ? x : best;
-        place = takes ? begin + i : place;
+        index = takes ? begin + i : index;
         values[i] = best;
-        places[i] = place;
+        indices[i] = index;
     }
     r->real = best;
-    r->place = place;
+    r->index = index;
 }
 
-static inline __attribute__((always_inline)) void integer_extremes(running *r, int64_t *values, int64_t begin, int64_t n, int64_t *places, bool back, bool greatest)
+static inline __attribute__((always_inline)) void integer_extremes(running *r, int64_t *values, int64_t begin, int64_t n, int64_t *indices, bool back, bool greatest)
 {
-    int64_t best = r->integer, place = r->place;
+    int64_t best = r->integer, index = r->index;
     for (int64_t k = 0; k < n; k++) {
         int64_t i = back ? n - 1 - k : k, x = values[i];
-        bool takes = (greatest ? x >= best : x <= best) || place < 0;
+        bool takes = (greatest ? x >= best : x <= best) || index < 0;
         best = takes ? x : best;
-        place = takes ? begin + i : place;
+        index = takes ? begin + i : index;
         values[i] = best;
-        places[i] = place;
+        indices[i] = index;
     }
     r->integer = best;
-    r->place = place;
+    r->index = index;
 }
 
-static void extremes(const samba_line_state *s, running *r, chunk *values, int64_t begin, int64_t n, int64_t *places)
+static void extremes(const samba_line_state *s, running *r, chunk *values, int64_t begin, int64_t n, int64_t *indices)
 {
     bool greatest = s->line.function == SAMBA_LINE_CUMMAX, back = s->line.backwards;
     if (!is_real(s))
-        greatest ? integer_extremes(r, values->integer, begin, n, places, back, true) : integer_extremes(r, values->integer, begin, n, places, back, false);
+        greatest ? integer_extremes(r, values->integer, begin, n, indices, back, true) : integer_extremes(r, values->integer, begin, n, indices, back, false);
     else if (greatest)
-        real_extremes(r, values->real, begin, n, places, back, true);
+        real_extremes(r, values->real, begin, n, indices, back, true);
     else
-        real_extremes(r, values->real, begin, n, places, back, false);
+        real_extremes(r, values->real, begin, n, indices, back, false);
 }
 
 static void logarithms(const samba_line_state *s, running *r, chunk *values, int64_t n)
@@ -168,7 +168,7 @@ static int64_t line_start(const samba_line *line, int64_t number) { return numbe
 
 static running at_start(const samba_line_state *s)
 {
-    running r = {.real = 0, .integer = 0, .place = -1};
+    running r = {.real = 0, .integer = 0, .index = -1};
     if (s->line.function == SAMBA_LINE_CUMPROD)
         r.real = (double)(r.integer = 1);
     if (s->line.function == SAMBA_LINE_LOGCUMSUMEXP)
@@ -181,7 +181,7 @@ static void scan_range(const samba_line_state *s, running *r, const int64_t *sta
 {
     const samba_line *line = &s->line;
     chunk values[TOGETHER];
-    int64_t places[SAMBA_TILE_CAPACITY], step = line->inner;
+    int64_t indices[SAMBA_TILE_CAPACITY], step = line->inner;
     for (int64_t done = 0, n; done < end - begin; done += n) {
         n = end - begin - done < SAMBA_TILE_CAPACITY ? end - begin - done : SAMBA_TILE_CAPACITY;
         int64_t at = line->backwards ? end - done - n : begin + done;
@@ -189,9 +189,9 @@ static void scan_range(const samba_line_state *s, running *r, const int64_t *sta
             read_elements(s, s->x, starts[j] + at * step, step, n, &values[j]);
         if (line->function == SAMBA_LINE_CUMMAX || line->function == SAMBA_LINE_CUMMIN) {
             for (int64_t j = 0; j < lines; j++) {
-                extremes(s, &r[j], &values[j], at, n, places);
+                extremes(s, &r[j], &values[j], at, n, indices);
                 for (int64_t i = 0; i < n && s->indices; i++)
-                    s->indices[starts[j] + (at + i) * step] = places[i];
+                    s->indices[starts[j] + (at + i) * step] = indices[i];
             }
         } else if (line->function == SAMBA_LINE_LOGCUMSUMEXP) {
             for (int64_t j = 0; j < lines; j++)

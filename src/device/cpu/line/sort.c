@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sorting of lines: elements become unsigned keys of the same order (NaN greatest, -0 equal to 0), and keys with their places are sorted by
+ * Sorting of lines: elements become unsigned keys of the same order (NaN greatest, -0 equal to 0), and keys with their indices are sorted by
  * digits; values are then copied from where they stood, so they keep every bit. The first few of many are selected without
  * sorting the rest. Threads share the lines. */
 #include "device/cpu/line/line.h"

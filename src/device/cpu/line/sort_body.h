@@ -49,10 +49,10 @@ static sort_item *SORT(radix)(sort_item *items, sort_item *room, int64_t n)
 }
 
 /* An item of element i of registers; complemented keys sort descending. */
-static inline sort_item SORT(item)(const samba_line_state *s, const chunk *values, int64_t i, int64_t place)
+static inline sort_item SORT(item)(const samba_line_state *s, const chunk *values, int64_t i, int64_t index)
 {
     sort_key key = SORT(key)(s, values, i);
-    return (sort_item)(s->line.backwards ? (sort_key)~key : key) << SORT_KEY_BITS | (sort_item)place;
+    return (sort_item)(s->line.backwards ? (sort_key)~key : key) << SORT_KEY_BITS | (sort_item)index;
 }
 
 /* The first `count` of a line: elements are read in blocks, and a block none of which is better than the last of those found is passed over.
@@ -83,8 +83,8 @@ static sort_item *SORT(select)(const samba_line_state *s, const char *line, sort
                 items = sorted;
                 found = count;
                 last = items[count - 1];
-                int64_t place = (int64_t)(last & (((sort_item)1 << SORT_KEY_BITS) - 1));
-                read_line(s, line, place, 1, &limit);
+                int64_t index = (int64_t)(last & (((sort_item)1 << SORT_KEY_BITS) - 1));
+                read_line(s, line, index, 1, &limit);
                 if (!full)
                     block_extremes(s, &values, n, &extremes);
                 full = true;
@@ -98,11 +98,11 @@ static void SORT(write)(const samba_line_state *s, const sort_item *items, int64
 {
     int64_t step = s->line.inner;
     for (int64_t i = 0; i < s->line.count; i++) {
-        int64_t place = (int64_t)(items[i] & (((sort_item)1 << SORT_KEY_BITS) - 1));
+        int64_t index = (int64_t)(items[i] & (((sort_item)1 << SORT_KEY_BITS) - 1));
         if (s->indices)
-            s->indices[result_start + i * step] = place;
+            s->indices[result_start + i * step] = index;
         if (s->values)
-            copy_element(s, result_start + i * step, line_start + place * step);
+            copy_element(s, result_start + i * step, line_start + index * step);
     }
 }
 

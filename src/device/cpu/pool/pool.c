@@ -20,7 +20,7 @@ static samba_pool_range inside(int64_t start, int64_t step, int64_t limit, int64
     return r;
 }
 
-/* What an average divides by along one dim: places of the window inside the plane or, with padding counted, inside the padded plane
+/* What an average divides by along one dim: taps of the window inside the plane or, with padding counted, inside the padded plane
  * (a window that ceil_mode lets reach beyond even that is cut there, as torch.nn.functional.avg_pool2d does). */
 static double counted(const samba_pool *p, int dim, int64_t o, int64_t size)
 {
@@ -72,15 +72,15 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
 {
     const samba_pool *p = &stage->pool;
     int64_t kw = p->kernel[1], step = p->stride[1], across, down, kept = 1, size;
-    bool shared = step <= kw, places = p->gradient || p->indices; /* shared: a line has all columns of one remainder, else those of one place */
+    bool shared = step <= kw, indices = p->gradient || p->indices; /* shared: a line has all columns of one remainder, else those of one tap */
     int64_t shift = shared ? (kw - 1) * p->dilation[1] / step : 0, whole = (p->ow + LANES - 1) / LANES * LANES;
     plan->line_count = shared ? step : kw;
-    if (places) {
+    if (indices) {
         kept = (p->kernel[0] - 1) * p->dilation[0] + 1;
         kept = kept < p->h ? kept : p->h > 1 ? p->h : 1;
     }
     if (!samba_mul_checked((p->kernel[0] - 1) * p->dilation[0], p->w, &down) || !samba_add_checked(down, (kw - 1) * p->dilation[1], &across) ||
-        (places && across > (class_ == SAMBA_F32 ? INT32_MAX : INT64_MAX / 2)) ||
+        (indices && across > (class_ == SAMBA_F32 ? INT32_MAX : INT64_MAX / 2)) ||
         !samba_mul_checked(plan->line_count, whole + (shift + LANES - 1) / LANES * LANES, &size) || !samba_mul_checked(size, kept, &down))
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a window of %lld by %lld elements, %lld by %lld apart, is too large to be searched",
                           stage->name, (long long)p->kernel[0], (long long)kw, (long long)p->dilation[0], (long long)p->dilation[1]);
@@ -88,7 +88,7 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
     plan->kept_size = size;
     samba_pool_line *lines = samba_arena_alloc(prepare->arena, (size_t)plan->line_count * sizeof *lines);
     int64_t *starts = samba_arena_alloc(prepare->arena, (size_t)kw * sizeof *starts);
-    char *first = samba_arena_alloc(prepare->arena, (size_t)(places ? whole : 0) * 8);
+    char *first = samba_arena_alloc(prepare->arena, (size_t)(indices ? whole : 0) * 8);
     if (!lines || !starts || !first)
         return SAMBA_ERROR_MEMORY;
     size /= plan->line_count;
@@ -99,7 +99,7 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
     }
     for (int64_t kx = 0; kx < kw; kx++)
         starts[kx] = shared ? kx * p->dilation[1] % step * size + kx * p->dilation[1] / step : kx * size;
-    for (int64_t oj = 0; places && oj < whole; oj++) {
+    for (int64_t oj = 0; indices && oj < whole; oj++) {
         samba_pool_range within = inside(oj * step - p->padding[1], p->dilation[1], p->w, kw);
         bool any = oj < p->ow && within.begin < within.end;
         if (class_ == SAMBA_F32)
@@ -122,19 +122,19 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
         samba_resample_axis axis = {d ? p->w : p->h, d ? p->ow : p->oh, p->resample - 1, p->align_corners, p->antialias, dtype == SAMBA_FLOAT64, p->scale[d]};
         int64_t taps = samba_resample_taps(&axis);
         size_t count = (size_t)(taps * axis.out);
-        int32_t *places = samba_arena_alloc(prepare->arena, count * sizeof *places);
+        int32_t *indices = samba_arena_alloc(prepare->arena, count * sizeof *indices);
         char *weights = samba_arena_alloc(prepare->arena, count * 8);
         int64_t *index = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *index);
         double *weight = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *weight);
-        if (!places || !weights || !index || !weight)
+        if (!indices || !weights || !index || !weight)
             return SAMBA_ERROR_MEMORY;
         plan->same[d] = axis.in == axis.out;
         for (int64_t o = 0; o < axis.out; o++) {
             double own = 0;
-            samba_resample_place(&axis, o, index, weight);
+            samba_resample_taps_of(&axis, o, index, weight);
             for (int64_t k = 0; k < taps; k++) {
                 int64_t at = k * axis.out + o;
-                places[at] = (int32_t)index[k];
+                indices[at] = (int32_t)index[k];
                 own += index[k] == o ? weight[k] : 0;
                 plan->same[d] = plan->same[d] && (index[k] == o || weight[k] == 0);
                 if (class_ == SAMBA_F32)
@@ -147,10 +147,10 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
             plan->same[d] = plan->same[d] && own == 1;
         }
         plan->taps[d] = plan->same[d] ? 1 : taps;
-        plan->places[d] = places;
+        plan->indices[d] = indices;
         plan->weights[d] = weights;
         for (int64_t o = 0; o < axis.out && plan->same[d]; o++) { /* one tap, the element itself */
-            places[o] = (int32_t)o;
+            indices[o] = (int32_t)o;
             if (class_ == SAMBA_F32)
                 ((float *)weights)[o] = 1;
             else if (class_ == SAMBA_F64)
@@ -170,7 +170,7 @@ typedef struct pool_state {
     char *memory[3];      /* operands; the last is the result */
     int64_t elements[3];  /* of a plane */
     int64_t planes[3];    /* in thread scratch: widened planes */
-    int64_t value, place, lines; /* in thread scratch, as samba_pool_scratch */
+    int64_t value, index, lines; /* in thread scratch, as samba_pool_scratch */
     int64_t thread_scratch;
 } pool_state;
 
@@ -181,14 +181,14 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
     scratch += thread * s->thread_scratch;
     int64_t size = (int64_t)samba_dtype_size(s->dtype), planes = s->plan.pool.planes;
     int result = s->operand_count - 1;
-    const samba_pool_scratch own = {scratch + s->value, scratch + s->place, scratch + s->lines};
+    const samba_pool_scratch own = {scratch + s->value, scratch + s->index, scratch + s->lines};
     int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = s->widened ? 1 : end - begin;
     for (int64_t plane = begin; plane < end; plane += at_once) {
         char *memory[3] = {NULL, NULL, NULL}, *data[3] = {NULL, NULL, NULL};
         for (int i = 0; i < s->operand_count; i++) {
-            bool places = i == result && s->plan.pool.indices;
-            memory[i] = data[i] = s->memory[i] + plane * s->elements[i] * (places ? 8 : size);
-            if (s->widened && !places)
+            bool indices = i == result && s->plan.pool.indices;
+            memory[i] = data[i] = s->memory[i] + plane * s->elements[i] * (indices ? 8 : size);
+            if (s->widened && !indices)
                 data[i] = scratch + s->planes[i];
             if (s->widened && i < result)
                 s->kernels->load[s->dtype](data[i], memory[i], s->elements[i]);
@@ -200,10 +200,10 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
 }
 
 /* Room for n elements of 8 bytes in the thread's scratch; false on overflow. */
-static bool reserve(pool_state *s, int64_t n, int64_t *place)
+static bool reserve(pool_state *s, int64_t n, int64_t *offset)
 {
     int64_t bytes;
-    *place = s->thread_scratch;
+    *offset = s->thread_scratch;
     if (!samba_mul_checked(n, 8, &bytes) || !samba_add_checked(bytes, SAMBA_ALIGNMENT, &bytes) ||
         !samba_add_checked(s->thread_scratch, bytes, &s->thread_scratch))
         return false;
@@ -230,7 +230,7 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
     if (!stage->pool.average && !stage->pool.adaptive)
         SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
-    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->place) && reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
+    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->index) && reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */

@@ -10,25 +10,25 @@ typedef struct samba_pool_range {
     int64_t begin, end;
 } samba_pool_range;
 
-/* Columns that places of the window meet, window after window: `count` columns of the plane, the window's stride apart, from column `from`
+/* Columns that taps of the window meet, window after window: `count` columns of the plane, the window's stride apart, from column `from`
  * on, lie from `at` on; before and behind them is less than all (pool_max.h) */
 typedef struct samba_pool_line {
     int64_t at, from, count;
 } samba_pool_line;
 
-/* What a thread has for itself, of the computing type, place of integers */
+/* What a thread has for itself, of the computing type, index of integers */
 struct samba_pool_scratch {
     void *value; /* a row of results or of the plane */
-    void *place; /* a row of results */
+    void *index; /* a row of results */
     void *lines; /* greatest elements: kept * kept_size */
 };
 
 struct samba_pool_plan {
     samba_pool pool;
-    const samba_pool_range *rows;    /* [oh] places ky of the window that are inside the plane; adaptive: rows of the plane */
+    const samba_pool_range *rows;    /* [oh] taps ky of the window that are inside the plane; adaptive: rows of the plane */
     const samba_pool_range *columns; /* average: [kernel[1]] result columns whose element kx is inside the plane; adaptive: [ow] columns of the plane */
-    /* greatest elements of windows of one kind: the lines of a row and their size; so many rows are kept; [kernel[1]] where the elements of place
-     * kx begin; [ow, rounded up to vectors] the first element inside the plane, from the window's first place on, or negative where there is
+    /* greatest elements of windows of one kind: the lines of a row and their size; so many rows are kept; [kernel[1]] where the elements of tap
+     * kx begin; [ow, rounded up to vectors] the first element inside the plane, from the window's first tap on, or negative where there is
      * none: int32 for float, else int64 */
     const samba_pool_line *lines;
     int64_t line_count, kept, kept_size;
@@ -37,7 +37,7 @@ struct samba_pool_plan {
     /* resampling: of each dim the taps, tables [taps][oh] and [taps][ow] of rows and columns and of weights of the computing type; and
      * whether nothing happens to the dim */
     int64_t taps[2];
-    const int32_t *places[2];
+    const int32_t *indices[2];
     const void *weights[2];
     bool same[2];
     const double *widths, *heights;  /* [ow], [oh] average: columns and rows that count; their product is the divisor */

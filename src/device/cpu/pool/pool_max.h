@@ -3,11 +3,11 @@
  * Max pooling of planes, a part of pool_plane.h. The greatest element of a window is the first one that no later one exceeds; NaN exceeds
  * all (as in PyTorch).
  *
- * A row of the plane is dealt to lines: the columns that one place kx of the window meets, window after window, lie side by side in a line,
+ * A row of the plane is dealt to lines: the columns that one tap kx of the window meets, window after window, lie side by side in a line,
  * and beyond the plane is LEAST. So any window, stride, dilation or padding is loads of whole vectors, kw of them a row, and nothing is asked
  * about borders. Two vectors of a row make one of each of two lines where windows are 2 apart; one line serves all kx where they are 1 apart.
- * Values alone take the greatest of a window's rows first, as they lie. Places take all elements in their order, from lines that stay while
- * windows overlap. The gradient then goes where the places say, element by element, which costs less than asking every element of the plane
+ * Values alone take the greatest of a window's rows first, as they lie. Indices take all elements in their order, from lines that stay while
+ * windows overlap. The gradient then goes where the indices say, element by element, which costs less than asking every element of the plane
  * which windows chose it. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(T)))
 
@@ -229,29 +229,29 @@ static void NAME(max_forward)(const samba_pool_plan *plan, const T *x, T *y, T *
 }
 
 /* One vector of windows; line: that of the first row inside the plane, number `turn` of those kept. */
-INLINE INDICES NAME(place_of)(const samba_pool_plan *plan, samba_pool_range inside, int64_t turn, const T *lines, int64_t oj, int64_t kw, INDICES place)
+INLINE INDICES NAME(index_of)(const samba_pool_plan *plan, samba_pool_range inside, int64_t turn, const T *lines, int64_t oj, int64_t kw, INDICES index)
 {
     const samba_pool *p = &plan->pool;
     int64_t down = p->dilation[0] * p->w;
     VECTOR best = (VECTOR){0} + (T)LEAST;
-    place += (NAME(index))(inside.begin * down);
+    index += (NAME(index))(inside.begin * down);
     for (int64_t ky = inside.begin; ky < inside.end; ky++) {
         const T *line = lines + turn * plan->kept_size + oj;
         for (int64_t kx = 0; kx < kw; kx++) {
             VECTOR v = NAME(load_whole)(line + plan->starts[kx]);
             INDICES here = (INDICES){0} + (NAME(index))(ky * down + kx * p->dilation[1]);
-            place = (INDICES)NAME(beaten)(best, v, (VECTOR)place, (VECTOR)here);
+            index = (INDICES)NAME(beaten)(best, v, (VECTOR)index, (VECTOR)here);
             best = NAME(greater)(best, v);
         }
         turn += p->dilation[0];
         turn -= turn >= plan->kept ? plan->kept : 0;
     }
-    return place;
+    return index;
 }
 
-/* Where the greatest elements of row oi of the result lie, from the window's first place on; negative where nothing of it is inside the plane.
+/* Where the greatest elements of row oi of the result lie, from the window's first tap on; negative where nothing of it is inside the plane.
  * `next`: the first row of the plane that was not dealt yet. */
-static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *lines, T *row, int64_t *next, NAME(index) *place)
+static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *lines, T *row, int64_t *next, NAME(index) *index)
 {
     const samba_pool *p = &plan->pool;
     const NAME(index) *first = plan->first_inside;
@@ -259,7 +259,7 @@ static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *l
     int64_t top = oi * p->stride[0] - p->padding[0], begin = top + inside.begin * p->dilation[0], end = top + (inside.end - 1) * p->dilation[0];
     if (inside.begin >= inside.end) {
         for (int64_t oj = 0; oj < p->ow; oj++)
-            place[oj] = -1;
+            index[oj] = -1;
         return;
     }
     if (*next < top) /* rows that this window leaves out may be another's */
@@ -271,41 +271,41 @@ static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *l
         INDICES at;
         __builtin_memcpy(&at, first + oj, sizeof at);
         if (p->kernel[1] == 3)
-            at = NAME(place_of)(plan, inside, begin % plan->kept, lines, oj, 3, at);
+            at = NAME(index_of)(plan, inside, begin % plan->kept, lines, oj, 3, at);
         else
-            at = NAME(place_of)(plan, inside, begin % plan->kept, lines, oj, p->kernel[1], at);
-        __builtin_memcpy(place + oj, &at, sizeof at);
+            at = NAME(index_of)(plan, inside, begin % plan->kept, lines, oj, p->kernel[1], at);
+        __builtin_memcpy(index + oj, &at, sizeof at);
     }
 }
 
-static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *lines, T *row, NAME(index) *place)
+static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *lines, T *row, NAME(index) *index)
 {
     const samba_pool *p = &plan->pool;
     int64_t next = 0, step = p->stride[1];
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
         int64_t at = (oi * p->stride[0] - p->padding[0]) * p->w - p->padding[1];
-        NAME(find)(plan, x, oi, lines, row, &next, place);
+        NAME(find)(plan, x, oi, lines, row, &next, index);
         for (int64_t oj = 0; oj < p->ow; oj++, at += step)
-            if (place[oj] >= 0)
-                dx[at + place[oj]] += dy[oj];
+            if (index[oj] >= 0)
+                dx[at + index[oj]] += dy[oj];
     }
 }
 
-static void NAME(max_places)(const samba_pool_plan *plan, const T *x, int64_t *y, T *lines, T *row, NAME(index) *place)
+static void NAME(max_indices)(const samba_pool_plan *plan, const T *x, int64_t *y, T *lines, T *row, NAME(index) *index)
 {
     const samba_pool *p = &plan->pool;
     int64_t next = 0;
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         int64_t at = (oi * p->stride[0] - p->padding[0]) * p->w - p->padding[1];
-        NAME(find)(plan, x, oi, lines, row, &next, place);
+        NAME(find)(plan, x, oi, lines, row, &next, index);
         for (int64_t oj = 0; oj < p->ow; oj++, at += p->stride[1])
-            y[oj] = place[oj] >= 0 ? at + place[oj] : -1;
+            y[oj] = index[oj] >= 0 ? at + index[oj] : -1;
     }
 }
 
 /* ---- adaptive: windows of several sizes, whose rows and columns are those of the plane ---- */
-static void NAME(find_adaptive_row)(const samba_pool_plan *plan, const T *x, int64_t oi, T *best, int64_t *place)
+static void NAME(find_adaptive_row)(const samba_pool_plan *plan, const T *x, int64_t oi, T *best, int64_t *index)
 {
     const samba_pool *p = &plan->pool;
     for (int64_t oj = 0; oj < p->ow; oj++) {
@@ -319,18 +319,18 @@ static void NAME(find_adaptive_row)(const samba_pool_plan *plan, const T *x, int
                 at = better ? i * p->w + j : at;
             }
         best[oj] = most;
-        place[oj] = at;
+        index[oj] = at;
     }
 }
 
-static void NAME(max_adaptive_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *best, int64_t *place)
+static void NAME(max_adaptive_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *best, int64_t *index)
 {
     const samba_pool *p = &plan->pool;
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        NAME(find_adaptive_row)(plan, x, oi, best, place);
+        NAME(find_adaptive_row)(plan, x, oi, best, index);
         for (int64_t oj = 0; oj < p->ow; oj++)
-            dx[place[oj]] += dy[oj];
+            dx[index[oj]] += dy[oj];
     }
 }
 
@@ -338,14 +338,14 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
 {
     const samba_pool *p = &plan->pool;
     if (p->gradient)
-        NAME(max_adaptive_gradient)(plan, first, dy, result, scratch->value, scratch->place);
+        NAME(max_adaptive_gradient)(plan, first, dy, result, scratch->value, scratch->index);
     else
         for (int64_t oi = 0; oi < p->oh; oi++) {
             int64_t at = oi * p->ow;
             if (p->indices)
                 NAME(find_adaptive_row)(plan, first, oi, scratch->value, (int64_t *)result + at);
             else
-                NAME(find_adaptive_row)(plan, first, oi, (T *)result + at, scratch->place);
+                NAME(find_adaptive_row)(plan, first, oi, (T *)result + at, scratch->index);
         }
 }
 
@@ -391,7 +391,7 @@ static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, con
 {
     int64_t n = p->h * p->w;
     T *y = result;
-    int64_t *places = result;
+    int64_t *indices = result;
     for (int64_t plane = 0; plane < planes; plane++) {
         const T *from = x + plane * n;
         int64_t at = NAME(find_greatest)(from, n);
@@ -399,7 +399,7 @@ static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, con
             memset(y + plane * n, 0, (size_t)n * sizeof *y);
             y[plane * n + at] = dy[plane];
         } else if (p->indices) {
-            places[plane] = at;
+            indices[plane] = at;
         } else {
             y[plane] = from[at];
         }
@@ -427,9 +427,9 @@ static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, c
         if (p->adaptive)
             NAME(max_adaptive)(plan, x, dy, p->indices ? (void *)((int64_t *)result + plane * pooled) : to, scratch);
         else if (p->gradient)
-            NAME(max_gradient)(plan, x, dy, to, lines, row, scratch->place);
+            NAME(max_gradient)(plan, x, dy, to, lines, row, scratch->index);
         else if (p->indices)
-            NAME(max_places)(plan, x, (int64_t *)result + plane * pooled, lines, row, scratch->place);
+            NAME(max_indices)(plan, x, (int64_t *)result + plane * pooled, lines, row, scratch->index);
         else
             NAME(max_forward)(plan, x, to, lines, row);
     }

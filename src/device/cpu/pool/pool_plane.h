@@ -121,7 +121,7 @@ static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sum
             from = x + oi * p->w;
         else
             for (int64_t k = 0; k < plan->taps[0]; k++) {
-                const T *row = x + plan->places[0][k * p->oh + oi] * p->w;
+                const T *row = x + plan->indices[0][k * p->oh + oi] * p->w;
                 T weight = row_weights[k * p->oh + oi];
                 if (k == 0) {
                     SAMBA_VECTOR_LOOP
@@ -134,16 +134,16 @@ static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sum
                 }
             }
         for (int64_t k = 0; k < plan->taps[1] && !plan->same[1]; k++) {
-            const int32_t *places = plan->places[1] + k * p->ow;
+            const int32_t *indices = plan->indices[1] + k * p->ow;
             const T *weights = column_weights + k * p->ow;
             if (k == 0) {
                 SAMBA_VECTOR_LOOP
                 for (int64_t oj = 0; oj < p->ow; oj++)
-                    y[oj] = weights[oj] * from[places[oj]];
+                    y[oj] = weights[oj] * from[indices[oj]];
             } else {
                 SAMBA_VECTOR_LOOP
                 for (int64_t oj = 0; oj < p->ow; oj++)
-                    y[oj] += weights[oj] * from[places[oj]];
+                    y[oj] += weights[oj] * from[indices[oj]];
             }
         }
     }
@@ -159,10 +159,10 @@ static void NAME(resample_gradient)(const samba_pool_plan *plan, const T *dy, T 
             memset(sums, 0, (size_t)p->w * sizeof *sums);
         for (int64_t k = 0; k < plan->taps[1] && !plan->same[1]; k++)
             for (int64_t oj = 0; oj < p->ow; oj++)
-                sums[plan->places[1][k * p->ow + oj]] += column_weights[k * p->ow + oj] * dy[oj];
+                sums[plan->indices[1][k * p->ow + oj]] += column_weights[k * p->ow + oj] * dy[oj];
         const T *from = plan->same[1] ? dy : sums;
         for (int64_t k = 0; k < plan->taps[0]; k++) {
-            T *row = dx + plan->places[0][k * p->oh + oi] * p->w, weight = row_weights[k * p->oh + oi];
+            T *row = dx + plan->indices[0][k * p->oh + oi] * p->w, weight = row_weights[k * p->oh + oi];
             SAMBA_VECTOR_LOOP
             for (int64_t j = 0; j < p->w; j++)
                 row[j] += weight * from[j];
@@ -187,7 +187,7 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
         else if (p->adaptive)
             (p->gradient ? NAME(average_adaptive_gradient) : NAME(average_adaptive))(plan, from, to, value);
         else if (p->gradient)
-            NAME(average_gradient)(plan, from, to, scratch->place, value);
+            NAME(average_gradient)(plan, from, to, scratch->index, value);
         else
             NAME(average_forward)(plan, from, to, value);
     }
