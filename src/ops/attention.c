@@ -16,7 +16,7 @@ enum { Q, K, V, MASK };
 typedef struct sizes {
     int64_t b, h, hkv, tq, tk, d, dv;
     int64_t group;           /* query heads that share a key head */
-    int mask, p, seed, rest; /* places among the inputs; -1: not there; rest: of what follows attention's own inputs */
+    int mask, p, seed, rest; /* numbers of inputs; -1: not there; rest: of what follows attention's own inputs */
 } sizes;
 
 static sizes sizes_of(const samba_attrs_attention *attrs, const int64_t *q, const int64_t *k, const int64_t *v)
@@ -353,7 +353,7 @@ samba_status samba_ref_attention_lse(const samba_reference *reference)
 }
 
 /* Where element (b, t, head, d) of the gradient of input q, k or v stands in the result of attention_grad. */
-static int64_t gradient_place(const sizes *s, int input, int64_t b, int64_t head, int64_t t, int64_t d)
+static int64_t gradient_offset(const sizes *s, int input, int64_t b, int64_t head, int64_t t, int64_t d)
 {
     int64_t heads = input == Q ? s->h : s->hkv, length = input == Q ? s->tq : s->tk, depth = input == V ? s->dv : s->d;
     int64_t dq = s->b * s->tq * s->h * s->d, dk = s->b * s->tk * s->hkv * s->d;
@@ -380,12 +380,12 @@ static void add_gradients(weights *w, double *sums, int64_t b, int64_t h, int64_
         for (int64_t d = 0; d < s->dv; d++) {
             double g = samba_array_double(gradient, row + d);
             along += g * element(&in[V], b, head, j, d);
-            sums[gradient_place(s, V, b, head, j, d)] += w->p[j] * w->kept[j] * g;
+            sums[gradient_offset(s, V, b, head, j, d)] += w->p[j] * w->kept[j] * g;
         }
         double ds = w->p[j] * (w->kept[j] * along - delta) * scale;
         for (int64_t d = 0; d < s->d; d++) {
-            sums[gradient_place(s, Q, b, h, i, d)] += ds * element(&in[K], b, head, j, d);
-            sums[gradient_place(s, K, b, head, j, d)] += ds * element(&in[Q], b, h, i, d);
+            sums[gradient_offset(s, Q, b, h, i, d)] += ds * element(&in[K], b, head, j, d);
+            sums[gradient_offset(s, K, b, head, j, d)] += ds * element(&in[Q], b, h, i, d);
         }
     }
 }

@@ -242,7 +242,7 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
     return SAMBA_OK;
 }
 
-/* ---- gather: operands over the domain, the table with places of its own along the axis ---- */
+/* ---- gather: operands over the domain, the table with rows of its own along the axis ---- */
 static samba_status check_gather(const samba_check *check, const samba_stage *stage)
 {
     const samba_gather_stage *gather = &stage->gather;

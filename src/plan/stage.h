@@ -97,7 +97,7 @@ typedef struct samba_contract {
 
 /* ---- pool: planes of h*w -> planes of oh*ow, all operands contiguous [planes, h, w] / [planes, oh, ow] ----
  * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. `indices`: max forward whose y is int64, the
- * place in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then kernel, stride,
+ * index in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then kernel, stride,
  * padding and dilation say nothing. `resample` 1 + a mode: elements are weighted sums as tensor/resample.h says, operands those of an
  * average, and nothing else counts but the planes, align_corners, antialias and scale. `divisor`: what an average divides by; 0: the elements of the window. */
 typedef struct samba_pool {
@@ -107,10 +107,10 @@ typedef struct samba_pool {
     int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
 } samba_pool;
 
-/* ---- gather: for every element c of the domain, y[c] = table[c], but that along the domain's dim `axis` the place in the table is index[c].
+/* ---- gather: for every element c of the domain, y[c] = table[c], but that along the domain's dim `axis` the row of the table is index[c].
  * Scatter: table[c] is set to y[c], or becomes their sum, product, greatest or least, in the order of c along the axis.
  * operands: gather: table, index, y; scatter: index, y, table. Each has strides over the domain; the table's along the axis is 0, since there it
- * has `table_rows` places, `table_stride` apart. Two elements meet in the table only where they differ along the axis and have one index.
+ * has `table_rows` rows, `table_stride` apart. Two elements meet in the table only where they differ along the axis and have one index.
  * `negative`: indices may count from the end. One out of range reads as 0, writes nothing and raises the stage's fault. */
 typedef enum samba_gather_mode {
     SAMBA_GATHER_READ, SAMBA_GATHER_SET, SAMBA_GATHER_ADD, SAMBA_GATHER_MUL, SAMBA_GATHER_AMAX, SAMBA_GATHER_AMIN, SAMBA_GATHER_MODE_COUNT
@@ -148,7 +148,7 @@ typedef struct samba_attention {
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 
 /* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if they are
- * wanted, of x's dtype; the places, int64, if they are wanted (sort, cummax, cummin). ops/line.c says what the functions mean. */
+ * wanted, of x's dtype; the indices, int64, if they are wanted (sort, cummax, cummin). ops/line.c says what the functions mean. */
 typedef enum samba_line_function { /* numbers are part of the file format */
     SAMBA_LINE_SORT = 0, SAMBA_LINE_CUMSUM = 1, SAMBA_LINE_CUMPROD = 2, SAMBA_LINE_CUMPROD_GRAD = 3, SAMBA_LINE_LOGCUMSUMEXP = 4,
     SAMBA_LINE_CUMMAX = 5, SAMBA_LINE_CUMMIN = 6, SAMBA_LINE_FUNCTION_COUNT = 7

@@ -70,8 +70,8 @@ static bool in_range(const samba_plan_tensor *tensor, int64_t value)
 /* Its sign says whether a value is outside: below 0, counted from the least good one, or less than nothing is left to the greatest. */
 static inline uint64_t outside(int64_t value, uint64_t low, uint64_t width)
 {
-    uint64_t place = (uint64_t)value - low;
-    return place | (width - place);
+    uint64_t above = (uint64_t)value - low;
+    return above | (width - above);
 }
 
 /* The usual case in loops that vectorise: contiguous int64 or int32, all values good. False: look closer. */
@@ -100,17 +100,17 @@ static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *ho
     return (int64_t)bad >= 0;
 }
 
-/* The first value outside, and its place; false: there is none. */
+/* The first value outside, and its index; false: there is none. */
 static bool find_outside(const samba_plan_tensor *tensor, const samba_tensor *host, int64_t index[SAMBA_MAX_RANK], int64_t *value)
 {
     if (samba_tensor_numel(host) == 0 || all_in_range(tensor, host))
         return false;
     memset(index, 0, SAMBA_MAX_RANK * sizeof *index);
     do {
-        int64_t place = 0;
+        int64_t element = 0;
         for (int i = 0; i < tensor->rank; i++)
-            place += index[i] * samba_tensor_strides(host)[i];
-        *value = samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) + place * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
+            element += index[i] * samba_tensor_strides(host)[i];
+        *value = samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) + element * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
         if (!in_range(tensor, *value))
             return true;
     } while (samba_shape_next(tensor->rank, tensor->shape, index));
@@ -220,13 +220,13 @@ static samba_status move_row(samba_session *session, samba_dtype dtype, int64_t 
     _Alignas(8) char block[BLOCK];
     for (int64_t done = 0; done < row->length; done += room) {
         int64_t count = row->length - done < room ? row->length - done : room;
-        char *place = host + done * row->stride * size;
+        char *element = host + done * row->stride * size;
         if (in) {
-            samba_copy_elements(dtype, block, 1, dtype, place, row->stride, count);
+            samba_copy_elements(dtype, block, 1, dtype, element, row->stride, count);
             SAMBA_TRY(device->interface->write(device, offset + done * size, block, (size_t)(count * size)));
         } else {
             SAMBA_TRY(device->interface->read(device, offset + done * size, block, (size_t)(count * size)));
-            samba_copy_elements(dtype, place, row->stride, dtype, block, 1, count);
+            samba_copy_elements(dtype, element, row->stride, dtype, block, 1, count);
         }
     }
     return SAMBA_OK;
@@ -241,10 +241,10 @@ static samba_status move(samba_session *session, int32_t tensor, const samba_ten
     const int64_t size = (int64_t)samba_dtype_size(dtype), *strides = samba_tensor_strides(host);
     int64_t index[SAMBA_MAX_RANK] = {0}, offset = samba_session_offset(session, session->plan.tensors[tensor].buffer);
     do {
-        int64_t place = 0;
+        int64_t element = 0;
         for (int i = 0; i < row.outer_rank; i++)
-            place += index[i] * strides[i];
-        SAMBA_TRY(move_row(session, dtype, offset, (char *)samba_tensor_data(host) + place * size, &row, in));
+            element += index[i] * strides[i];
+        SAMBA_TRY(move_row(session, dtype, offset, (char *)samba_tensor_data(host) + element * size, &row, in));
         offset += row.length * size;
     } while (samba_shape_next(row.outer_rank, samba_tensor_shape(host), index));
     return SAMBA_OK;

@@ -47,10 +47,10 @@ static void test_moves(void **state)
     cpu_set_t after;
     int moves = 0;
     for (int i = 0; i < 200; i++) {
-        atomic_store(&team[0].place, first + 1);
+        atomic_store(&team[0].processor, first + 1);
         come_back();
         samba_spread_enter(team, 1);
-        moves += atomic_load(&team[1].place) != first + 1;
+        moves += atomic_load(&team[1].processor) != first + 1;
         assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
         assert_true(CPU_EQUAL(&after, &allowed));
         if (i == 0 && CPU_COUNT(&allowed) > 1)
@@ -74,7 +74,7 @@ static void test_one_processor(void **state)
         samba_spread_enter(team, 1);
         assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
         assert_true(CPU_EQUAL(&after, &one));
-        assert_int_equal(atomic_load(&team[1].place), first + 1);
+        assert_int_equal(atomic_load(&team[1].processor), first + 1);
     }
     put(&allowed);
 }

@@ -100,7 +100,7 @@ static bool pull(samba_region *r, samba_ref ref, int at, int count, int depth)
 /* ---- what a node that reads members is ---- */
 
 /* Broadcasting against each other: every operand has all rows, where the others have them, or none. */
-static bool place_broadcast(samba_region *r, samba_ref ref, samba_ref first)
+static bool classify_broadcast(samba_region *r, samba_ref ref, samba_ref first)
 {
     const samba_node *node = samba_node_at(r->graph, ref);
     samba_rows rows = r->row[first];
@@ -115,14 +115,14 @@ static bool place_broadcast(samba_region *r, samba_ref ref, samba_ref first)
     return mark(r, ref, SAMBA_ROWS_MEMBER, at, rows.count);
 }
 
-static bool place_view(samba_region *r, samba_ref ref)
+static bool classify_view(samba_region *r, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref), *source = samba_node_at(r->graph, node->inputs[0]);
     samba_rows rows = r->row[node->inputs[0]];
     int at, count;
     switch (node->op) {
     case SAMBA_OP_expand:
-        return place_broadcast(r, ref, node->inputs[0]);
+        return classify_broadcast(r, ref, node->inputs[0]);
     case SAMBA_OP_reshape:
         return find_rows(r, node, samba_sizes_product(rows.at, source->shape), &at, &count) && mark(r, ref, SAMBA_ROWS_MEMBER, at, count);
     case SAMBA_OP_permute:
@@ -140,7 +140,7 @@ static bool place_view(samba_region *r, samba_ref ref)
     }
 }
 
-static bool place_reduce(samba_region *r, samba_ref ref)
+static bool classify_reduce(samba_region *r, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref), *source = samba_node_at(r->graph, node->inputs[0]);
     samba_rows rows = r->row[node->inputs[0]];
@@ -161,7 +161,7 @@ static bool place_reduce(samba_region *r, samba_ref ref)
 static bool is_matrix(const samba_node *node) { return samba_sizes_product(node->rank - 2, node->shape) == 1; }
 
 /* Rows times a matrix, a matrix times columns, or a sum over the rows. */
-static bool place_matmul(samba_region *r, samba_ref ref)
+static bool classify_matmul(samba_region *r, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref);
     samba_ref a = node->inputs[0], b = node->inputs[1];
@@ -178,20 +178,20 @@ static bool place_matmul(samba_region *r, samba_ref ref)
            mark(r, ref, SAMBA_ROWS_SUMMED, 0, 0);
 }
 
-static bool place(samba_region *r, samba_ref ref, samba_ref first)
+static bool classify(samba_region *r, samba_ref ref, samba_ref first)
 {
     const samba_node *node = samba_node_at(r->graph, ref);
     if (node->phase > SAMBA_BCKWD)
         return false;
     switch (samba_ops[node->op].class_) {
     case SAMBA_MAP: /* of a row's numbers, or as wide: what is between is worth storing */
-        return (is_wide(r, ref) || numel(node) == r->rows) && place_broadcast(r, ref, first);
+        return (is_wide(r, ref) || numel(node) == r->rows) && classify_broadcast(r, ref, first);
     case SAMBA_VIEW:
-        return place_view(r, ref);
+        return classify_view(r, ref);
     case SAMBA_REDUCE_CLASS:
-        return place_reduce(r, ref);
+        return classify_reduce(r, ref);
     case SAMBA_CONTRACT:
-        return node->op == SAMBA_OP_matmul && place_matmul(r, ref);
+        return node->op == SAMBA_OP_matmul && classify_matmul(r, ref);
     default:
         return false;
     }
@@ -210,7 +210,7 @@ static bool grow(samba_region *r, samba_ref ref)
         first = first == SAMBA_NONE ? u : first;
         wide = wide || is_wide(r, u);
     }
-    return first == SAMBA_NONE || r->row[ref].kind != SAMBA_ROWS_OUTSIDE || place(r, ref, first) || !wide;
+    return first == SAMBA_NONE || r->row[ref].kind != SAMBA_ROWS_OUTSIDE || classify(r, ref, first) || !wide;
 }
 
 /* ---- the region as a whole ---- */

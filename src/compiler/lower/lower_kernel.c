@@ -101,7 +101,7 @@ static samba_operand strided(const samba_compiler *c, samba_ref ref)
     return operand;
 }
 
-/* A stage over the index's shape. `table`: the operand that has places of its own along the axis. */
+/* A stage over the index's shape. `table`: the operand that has rows of its own along the axis. */
 static samba_status add_gather(samba_compiler *c, const samba_group *group, samba_gather_stage gather, int rank, const int64_t *domain, const samba_operand *operands)
 {
     const samba_node *node = samba_node_at(c->graph, group->anchor);
@@ -130,8 +130,8 @@ static samba_status add_gather(samba_compiler *c, const samba_group *group, samb
     return samba_stage_label(c, group, stage);
 }
 
-/* The table's places along the axis, which its strides over the domain leave out. */
-static samba_gather_stage places(samba_gather_mode mode, int64_t axis, int64_t negative, const samba_node *table, samba_operand *operand)
+/* The table's rows along the axis, which its strides over the domain leave out. */
+static samba_gather_stage gather_of(samba_gather_mode mode, int64_t axis, int64_t negative, const samba_node *table, samba_operand *operand)
 {
     samba_gather_stage gather = {.mode = (int32_t)mode, .axis = (int32_t)axis, .negative = (int32_t)negative, .table_rows = table->shape[axis],
                            .table_stride = operand->strides[axis]};
@@ -143,7 +143,7 @@ static samba_status lower_gather(samba_compiler *c, const samba_group *group, co
 {
     samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), strided(c, group->anchor)};
     const samba_attrs_gather *at = &node->attrs->gather;
-    samba_gather_stage gather = places(SAMBA_GATHER_READ, at->dim, at->negative, samba_node_at(c->graph, node->inputs[0]), &operands[0]);
+    samba_gather_stage gather = gather_of(SAMBA_GATHER_READ, at->dim, at->negative, samba_node_at(c->graph, node->inputs[0]), &operands[0]);
     return add_gather(c, group, gather, node->rank, node->shape, operands);
 }
 
@@ -163,7 +163,7 @@ static samba_status lower_embedding(samba_compiler *c, const samba_group *group,
         operands[1].strides[i] = 0;
     operands[2].strides[0] = table->shape[1];
     operands[2].strides[1] = 1;
-    samba_gather_stage gather = places(SAMBA_GATHER_READ, 0, 0, table, &operands[0]);
+    samba_gather_stage gather = gather_of(SAMBA_GATHER_READ, 0, 0, table, &operands[0]);
     return add_gather(c, group, gather, 2, domain, operands);
 }
 
@@ -180,7 +180,7 @@ static samba_status lower_scatter(samba_compiler *c, const samba_group *group, c
     samba_operand operands[3] = {strided(c, node->inputs[1]), strided(c, node->inputs[2]), strided(c, group->anchor)};
     const samba_attrs_scatter *at = &node->attrs->scatter;
     const samba_node *index = samba_node_at(c->graph, node->inputs[1]);
-    samba_gather_stage gather = places((samba_gather_mode)(SAMBA_GATHER_SET + at->reduce), at->dim, at->negative, node, &operands[2]);
+    samba_gather_stage gather = gather_of((samba_gather_mode)(SAMBA_GATHER_SET + at->reduce), at->dim, at->negative, node, &operands[2]);
     return add_gather(c, group, gather, index->rank, index->shape, operands);
 }
 

@@ -34,14 +34,14 @@ static samba_status flip(samba_compiler *c, const samba_group *group, const samb
 {
     samba_ref value = node->inputs[0];
     samba_access kept = c->fusion.access[value], *access = &c->fusion.access[value];
-    const samba_access *place = &c->fusion.access[group->anchor]; /* a part of a concat, or its own memory */
+    const samba_access *target = &c->fusion.access[group->anchor]; /* a part of a concat, or its own memory */
     const samba_dims *dims = &node->attrs->reduce.dims;
     for (int64_t i = 0; i < dims->count; i++) {
         int64_t dim = dims->at[i], last = node->shape[dim] > 0 ? node->shape[dim] - 1 : 0;
         access->offset += last * access->strides[dim];
         access->strides[dim] = -access->strides[dim];
     }
-    samba_status status = move(c, group, value, place->offset, place->strides);
+    samba_status status = move(c, group, value, target->offset, target->strides);
     *access = kept;
     return status;
 }
@@ -76,9 +76,9 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
         return move(c, group, node->inputs[0], 0, strides);
     case SAMBA_OP_concat: {
         int64_t dim = node->attrs->axis.dim;
-        const samba_access *place = &c->fusion.access[group->anchor]; /* a part of another concat, or its own memory */
-        memcpy(strides, place->strides, sizeof strides);
-        at = place->offset;
+        const samba_access *target = &c->fusion.access[group->anchor]; /* a part of another concat, or its own memory */
+        memcpy(strides, target->strides, sizeof strides);
+        at = target->offset;
         for (int i = 0; i < node->arity; i++) {
             if (!samba_is_computed_in_concat(c->fusion.access, group->anchor, node->inputs[i]))
                 SAMBA_TRY(move(c, group, node->inputs[i], at, strides));

@@ -14,7 +14,7 @@ typedef struct known { /* a value in a register */
     samba_extent extent;
     int level;
     int reg;
-    int8_t place[SAMBA_MAX_RANK]; /* of what is read from outside: where its dims lie in the domain; -1: they do not matter */
+    int8_t axes[SAMBA_MAX_RANK]; /* of what is read from outside: where its dims lie in the domain; -1: they do not matter */
 } known;
 
 typedef struct lowering {
@@ -30,22 +30,22 @@ typedef struct lowering {
 
 static const int8_t nowhere[SAMBA_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
-static samba_status remember(lowering *l, samba_ref ref, const int8_t *place, samba_extent extent, int level, int reg)
+static samba_status remember(lowering *l, samba_ref ref, const int8_t *axes, samba_extent extent, int level, int reg)
 {
     SAMBA_TRY(l->e.status);
     l->e.status = samba_grow(l->compiler->context, (void **)&l->values, sizeof(known), &l->value_capacity, l->value_count + 1);
     SAMBA_TRY(l->e.status); /* sticks: `value` can only answer -1 */
     known *k = &l->values[l->value_count++];
     *k = (known){ref, extent, level, reg, {0}};
-    memcpy(k->place, place, sizeof k->place);
+    memcpy(k->axes, axes, sizeof k->axes);
     return SAMBA_OK;
 }
 
-static int recall(const lowering *l, samba_ref ref, const int8_t *place, samba_extent extent, int level)
+static int recall(const lowering *l, samba_ref ref, const int8_t *axes, samba_extent extent, int level)
 {
     for (int64_t i = 0; i < l->value_count; i++) {
         const known *k = &l->values[i];
-        if (k->ref == ref && memcmp(k->place, place, sizeof k->place) == 0 &&
+        if (k->ref == ref && memcmp(k->axes, axes, sizeof k->axes) == 0 &&
             (l->e.registers[k->reg].fixed || (k->extent == extent && k->level == level)))
             return k->reg;
     }
@@ -146,11 +146,11 @@ static int value(lowering *l, samba_ref ref, const int8_t *dims, samba_extent ex
         return spread;
     }
     bool unknown = base->op != SAMBA_OP_constant && !samba_is_inline(l->graph, ref);
-    int8_t place[SAMBA_MAX_RANK]; /* a square read by rows and by columns is two values */
-    memcpy(place, nowhere, sizeof place);
+    int8_t axes[SAMBA_MAX_RANK]; /* a square read by rows and by columns is two values */
+    memcpy(axes, nowhere, sizeof axes);
     for (int i = 0; i < node->rank && base->op != SAMBA_OP_constant; i++)
-        place[i] = node->shape[i] != 1 ? dims[i] : -1;
-    int reg = recall(l, ref, place, extent, level);
+        axes[i] = node->shape[i] != 1 ? dims[i] : -1;
+    int reg = recall(l, ref, axes, extent, level);
     if (reg >= 0)
         return reg;
     if (base->op == SAMBA_OP_constant)
@@ -161,7 +161,7 @@ static int value(lowering *l, samba_ref ref, const int8_t *dims, samba_extent ex
         reg = coordinate(l, node, dims, extent, level);
     else
         reg = draw(l, node, dims, extent, level);
-    return remember(l, ref, place, extent, level, reg) == SAMBA_OK ? reg : -1;
+    return remember(l, ref, axes, extent, level, reg) == SAMBA_OK ? reg : -1;
 }
 
 static int convert(lowering *l, int reg, samba_dtype from, samba_dtype to, samba_extent extent, int level)
@@ -274,23 +274,23 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
         reg = wrap(l, reg, result, SAMBA_ROW, level + 1);
         return remember(l, ref, nowhere, SAMBA_ROW, level + 1, reg);
     }
-    const samba_access *place = &l->fusion->access[ref];
+    const samba_access *access = &l->fusion->access[ref];
     int64_t strides[SAMBA_MAX_RANK];
-    over_domain(node, place->strides, member->dims, strides);
+    over_domain(node, access->strides, member->dims, strides);
     tile = tile == SAMBA_TILE_sum ? SAMBA_TILE_collect_sum : tile == SAMBA_TILE_amax ? SAMBA_TILE_collect_amax : SAMBA_TILE_collect_amin;
-    int operand = samba_emitter_operand(&l->e, l->compiler->buffer_of[ref], result, place->offset, strides);
+    int operand = samba_emitter_operand(&l->e, l->compiler->buffer_of[ref], result, access->offset, strides);
     samba_emitter_add(&l->e, tile, 0, from, level, reg, -1, -1, operand, 0);
     return l->e.status;
 }
 
 /* A collected value goes to one place only: other sinks of it copy from there (bufferize.c sees to that through `stored`). */
-static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer, const samba_access *place)
+static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer, const samba_access *access)
 {
     const samba_node *node = samba_node_at(l->graph, ref);
     int64_t strides[SAMBA_MAX_RANK];
-    over_domain(node, place->strides, l->fusion->members[ref].dims, strides);
+    over_domain(node, access->strides, l->fusion->members[ref].dims, strides);
     int reg = member_register(l, ref);
-    samba_emitter_store(&l->e, reg, buffer, (samba_dtype)node->dtype, place->offset, strides);
+    samba_emitter_store(&l->e, reg, buffer, (samba_dtype)node->dtype, access->offset, strides);
     return l->e.status;
 }
 

@@ -85,16 +85,16 @@ static int larger_first(const void *left, const void *right)
     return a->buffer - b->buffer;
 }
 
-/* Each at the lowest offset free during its life; placed ones are kept sorted by offset. */
-static int64_t share(life *lives, int64_t count, const life **placed)
+/* Each at the lowest offset free during its life; allocated ones are kept sorted by offset. */
+static int64_t share(life *lives, int64_t count, const life **allocated)
 {
-    int64_t placed_count = 0, top = 0;
+    int64_t allocated_count = 0, top = 0;
     qsort(lives, (size_t)count, sizeof(life), larger_first);
     for (int64_t i = 0; i < count; i++) {
         life *l = &lives[i];
         int64_t need = aligned(l->bytes > 0 ? l->bytes : 1), at = 0;
-        for (int64_t k = 0; k < placed_count; k++) {
-            const life *p = placed[k];
+        for (int64_t k = 0; k < allocated_count; k++) {
+            const life *p = allocated[k];
             if (p->last < l->first || p->first > l->last)
                 continue;
             if (p->offset - at >= need)
@@ -106,10 +106,10 @@ static int64_t share(life *lives, int64_t count, const life **placed)
         l->offset = at;
         if (at + need > top)
             top = at + need;
-        int64_t k = placed_count++;
-        for (; k > 0 && placed[k - 1]->offset > at; k--)
-            placed[k] = placed[k - 1];
-        placed[k] = l;
+        int64_t k = allocated_count++;
+        for (; k > 0 && allocated[k - 1]->offset > at; k--)
+            allocated[k] = allocated[k - 1];
+        allocated[k] = l;
     }
     return top;
 }
@@ -147,10 +147,10 @@ samba_status samba_pass_memory(samba_compiler *c)
     samba_plan *plan = &c->plan;
     size_t buffers = (size_t)plan->buffer_count + 1;
     life *lives = samba_arena_alloc(&c->arena, sizeof(life) * buffers), *shared = samba_arena_alloc(&c->arena, sizeof(life) * buffers);
-    const life **placed = samba_arena_alloc(&c->arena, sizeof(life *) * buffers);
+    const life **allocated = samba_arena_alloc(&c->arena, sizeof(life *) * buffers);
     samba_plan_tensor **tensors = samba_arena_alloc(&c->arena, sizeof(void *) * (size_t)(plan->tensor_count + 1));
     bool *settled = samba_arena_alloc(&c->arena, buffers), *lasting = samba_arena_alloc(&c->arena, buffers);
-    if (!lives || !shared || !placed || !tensors || !settled || !lasting)
+    if (!lives || !shared || !allocated || !tensors || !settled || !lasting)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(find_lasting(c, lasting));
     measure_lives(plan, lives);
@@ -177,7 +177,7 @@ samba_status samba_pass_memory(samba_compiler *c)
         else if (touched)
             shared[count++] = lives[b];
     }
-    int64_t activations = share(shared, count, placed);
+    int64_t activations = share(shared, count, allocated);
     for (int64_t i = 0; i < count; i++)
         plan->buffers[shared[i].buffer].offset = end + shared[i].offset;
     plan->memory.activations += activations;

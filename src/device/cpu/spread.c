@@ -19,9 +19,9 @@ static void move_away(const samba_spread *team, int thread)
         return;
     rest = allowed;
     for (int i = 0; i < thread; i++) {
-        int place = atomic_load_explicit(&team[i].place, memory_order_relaxed);
-        if (place > 0 && place <= CPU_SETSIZE)
-            CPU_CLR((size_t)place - 1, &rest);
+        int processor = atomic_load_explicit(&team[i].processor, memory_order_relaxed);
+        if (processor > 0 && processor <= CPU_SETSIZE)
+            CPU_CLR((size_t)processor - 1, &rest);
     }
     if (CPU_COUNT(&rest) > 0 && sched_setaffinity(0, sizeof rest, &rest) == 0)
         sched_setaffinity(0, sizeof allowed, &allowed);
@@ -32,7 +32,7 @@ void samba_spread_enter(samba_spread *team, int thread)
     int here = sched_getcpu() + 1;
     bool taken = false;
     for (int i = 0; i < thread; i++)
-        taken = taken || atomic_load_explicit(&team[i].place, memory_order_relaxed) == here;
+        taken = taken || atomic_load_explicit(&team[i].processor, memory_order_relaxed) == here;
     if (!taken || here == 0) {
         team[thread].patience -= team[thread].patience > 0;
     } else if (team[thread].wait > 0) {
@@ -43,7 +43,7 @@ void samba_spread_enter(samba_spread *team, int thread)
         move_away(team, thread);
         here = sched_getcpu() + 1;
     }
-    atomic_store_explicit(&team[thread].place, here, memory_order_relaxed);
+    atomic_store_explicit(&team[thread].processor, here, memory_order_relaxed);
 }
 #else
 void samba_spread_enter(samba_spread *team, int thread)

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 typedef struct samba_spread {
-    _Alignas(64) atomic_int place; /* processor + 1; 0: not known */
+    _Alignas(64) atomic_int processor; /* processor + 1; 0: not known */
     int wait, patience;            /* regions until it may move again; how many it will wait after that */
 } samba_spread;
 

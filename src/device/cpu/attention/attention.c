@@ -270,10 +270,10 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 /* ---- preparing ---- */
 
-void samba_attention_reserve(samba_attention_state *s, int64_t place, int64_t n)
+void samba_attention_reserve(samba_attention_state *s, int64_t part, int64_t n)
 {
     int64_t bytes;
-    s->at[place] = s->thread_bytes;
+    s->at[part] = s->thread_bytes;
     s->fits = s->fits && samba_mul_checked(n, s->size, &bytes) && samba_add_checked(bytes, SAMBA_ALIGNMENT - 1, &bytes) &&
               samba_add_checked(s->thread_bytes, bytes / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT, &s->thread_bytes);
 }

@@ -91,7 +91,7 @@ typedef struct samba_attention_state {
     samba_product strip_weights[2][SAMBA_ATTENTION_STRIPS], strip_along[2][SAMBA_ATTENTION_STRIPS]; /* [rest of queries][strips of keys - 1] */
     samba_product strip_dv[2][SAMBA_ATTENTION_STRIPS][2], strip_dk[2][SAMBA_ATTENTION_STRIPS][2];   /* [rest of queries][strip of keys][first] */
     samba_product strip_dq[2][SAMBA_ATTENTION_STRIPS + 1][2];      /* [rest of queries][keys by strips - 1, or their rest][first] */
-    int64_t at[24], thread_bytes; /* places in a thread's scratch, named by each direction */
+    int64_t at[24], thread_bytes; /* offsets in a thread's scratch, named by each direction */
     int slots;                    /* backward: sums of dq a thread keeps */
     int64_t slot_bytes;
     bool fits;                    /* scratch is countable */
@@ -164,7 +164,7 @@ const void *samba_attention_mask(const samba_attention_state *s, int64_t b, int6
 const void *samba_attention_kept(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j, int64_t keys,
                                  void *room, float *drawn);
 /* Room for n elements of the class in a thread's scratch. */
-void samba_attention_reserve(samba_attention_state *s, int64_t place, int64_t n);
+void samba_attention_reserve(samba_attention_state *s, int64_t part, int64_t n);
 
 void samba_attention_prepare_forward(samba_attention_state *s); /* attention_forward.c */
 void samba_attention_attend(const samba_attention_state *s, char *own, int64_t unit, int64_t block, int64_t *packed);

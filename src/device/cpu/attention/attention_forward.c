@@ -224,8 +224,8 @@ void samba_attention_prepare_forward(samba_attention_state *s)
     samba_attention_reserve(s, ROWS, deeper * BLOCK);
     samba_attention_reserve(s, MASK_ROWS, extra ? BLOCK * BLOCK : 0);
     samba_attention_reserve(s, TURNED, extra ? BLOCK * BLOCK : 0);
-    for (int place = DRAWN; place <= ALPHA; place++)
-        samba_attention_reserve(s, place, BLOCK);
+    for (int part = DRAWN; part <= ALPHA; part++)
+        samba_attention_reserve(s, part, BLOCK);
     if (!s->half)
         return;
     int64_t values = 0;

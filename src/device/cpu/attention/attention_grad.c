@@ -34,9 +34,9 @@ static char *sums_of(const samba_attention_state *s, char *own, int64_t unit, in
     return own + s->at[DQ] + (s->slots > 1 && last ? s->slot_bytes : 0);
 }
 
-/* Blocks of all queries of a unit, and the place of one; each head's begin anew. */
+/* Blocks of all queries of a unit, and the offset of one; each head's begin anew. */
 static int64_t query_blocks(const samba_attention_state *s) { return (s->tq + BLOCK - 1) / BLOCK; }
-static int64_t pair_place(const samba_attention_state *s, int64_t g, int64_t i, int64_t depth)
+static int64_t pair_offset(const samba_attention_state *s, int64_t g, int64_t i, int64_t depth)
 {
     return (g * query_blocks(s) + i / BLOCK) * depth * BLOCK * 2;
 }
@@ -60,9 +60,9 @@ static void load_rows(const samba_attention_state *s, char *own, int64_t b, int6
             s->kernels->load_strided[lse->dtype](lses + (g * s->tq + i) * s->size, from, lse->strides[2], queries);
             if (s->half) {
                 samba_attention_turn_pairs(s, SAMBA_ATTENTION_Q, b, h, i, queries,
-                                           (uint16_t *)(own + s->at[Q_PAIRS] + pair_place(s, g, i, s->attention.d)), BLOCK);
+                                           (uint16_t *)(own + s->at[Q_PAIRS] + pair_offset(s, g, i, s->attention.d)), BLOCK);
                 samba_attention_turn_pairs(s, SAMBA_ATTENTION_DOUT, b, h, i, queries,
-                                           (uint16_t *)(own + s->at[DOUT_PAIRS] + pair_place(s, g, i, s->attention.dv)), BLOCK);
+                                           (uint16_t *)(own + s->at[DOUT_PAIRS] + pair_offset(s, g, i, s->attention.dv)), BLOCK);
             }
             s->tiles->dots[s->class_](deltas + (g * s->tq + i) * s->size, a, out->ld, c, dout->ld, queries, s->attention.dv);
         }
@@ -158,12 +158,12 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
     }
     for (int64_t lane = 0; lane < v->keys && lane < v->queries && diagonal; lane += STRIP) {
         int64_t second = samba_attention_second(s, lane, lane), strip = lane / STRIP;
-        int64_t places[2]; /* of query `lane` in what is turned */
+        int64_t offsets[2]; /* of query `lane` in what is turned */
         for (int i = 0; i < 2; i++)
-            places[i] = s->half ? lane * 2 : lane * s->parts[i ? SAMBA_ATTENTION_Q : SAMBA_ATTENTION_DOUT].ld * s->size;
-        samba_product_run(&s->strip_dv[rest_queries][strip][v->first], v->turned[0] + places[0], weights + second,
+            offsets[i] = s->half ? lane * 2 : lane * s->parts[i ? SAMBA_ATTENTION_Q : SAMBA_ATTENTION_DOUT].ld * s->size;
+        samba_product_run(&s->strip_dv[rest_queries][strip][v->first], v->turned[0] + offsets[0], weights + second,
                           own + s->at[DV] + lane * s->size);
-        samba_product_run(&s->strip_dk[rest_queries][strip][v->first], v->turned[1] + places[1], gradients + second,
+        samba_product_run(&s->strip_dk[rest_queries][strip][v->first], v->turned[1] + offsets[1], gradients + second,
                           own + s->at[DK] + lane * s->size);
     }
     if (complete)
@@ -205,8 +205,8 @@ static void differentiate(const samba_attention_state *s, char *own, int64_t uni
             v.queries = samba_attention_width(s->tq, v.i / BLOCK);
             v.q = samba_attention_read_product(s, SAMBA_ATTENTION_Q, b, h, v.i, v.queries, own + s->at[QUERY_ROWS]);
             v.dout = samba_attention_read_product(s, SAMBA_ATTENTION_DOUT, b, h, v.i, v.queries, own + s->at[DOUT_ROWS]);
-            v.turned[0] = s->half ? own + s->at[DOUT_PAIRS] + pair_place(s, v.g, v.i, dv) : v.dout;
-            v.turned[1] = s->half ? own + s->at[Q_PAIRS] + pair_place(s, v.g, v.i, d) : v.q;
+            v.turned[0] = s->half ? own + s->at[DOUT_PAIRS] + pair_offset(s, v.g, v.i, dv) : v.dout;
+            v.turned[1] = s->half ? own + s->at[Q_PAIRS] + pair_offset(s, v.g, v.i, d) : v.q;
             step(s, own, &v, diagonal, whole && (diagonal || block == s->blocks - 1));
         }
     samba_attention_write_lanes(s, SAMBA_ATTENTION_DK, b, head, j, v.keys, own + s->at[DK], own + s->at[ROWS]);

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Gather and scatter. The domain is walked line by line, a line being its last dim. Where a line has one index (a row of an embedding), it is
- * a copy, or the arithmetic of a row; where each element has its own, indices become places in the table, a block at a time, and one loop moves
+ * a copy, or the arithmetic of a row; where each element has its own, indices become offsets in the table, a block at a time, and one loop moves
  * or combines the elements there.
  *
- * Threads share the domain so that no two write one place of the table: they divide a dim that is not the axis, in whole cache lines where that
- * is the last one. Where there is none worth dividing, each takes the indices of some of the table's places, and all read all indices. Either
- * way what a place gets comes in one order, whatever the number of threads.
- * What is added to bfloat16 and float16 is rounded each time, as the table is the only place that holds the sums. */
+ * Threads share the domain so that no two write one row of the table: they divide a dim that is not the axis, in whole cache lines where that
+ * is the last one. Where there is none worth dividing, each takes the indices of some of the table's rows, and all read all indices. Either
+ * way what a row gets comes in one order, whatever the number of threads.
+ * What is added to bfloat16 and float16 is rounded each time, as the table is the only memory that holds the sums. */
 #include "device/cpu/isa/vector_bits.h"
 #include "device/cpu/kernel.h"
 #include <math.h>
 #include <string.h>
 
 enum { BLOCK = 256, LINE = 64 }; /* indices at a time; bytes that two threads had better not share */
-#define NO_PLACE INT64_MIN       /* of an index out of range, or that another thread takes */
+#define NO_OFFSET INT64_MIN       /* of an index out of range, or that another thread takes */
 
-/* rows[k * stride] and table[at[k]], n of them, without those at NO_PLACE */
+/* rows[k * stride] and table[at[k]], n of them, without those at NO_OFFSET */
 typedef void element_fn(char *table, const int64_t *at, char *rows, int64_t stride, int64_t n);
 
 /* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between. Indices were
- * looked at before: should one have changed, it counts as `last`, the table's last place. */
+ * looked at before: should one have changed, it counts as `last`, the table's last row. */
 typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows, int64_t stride, int64_t n, uint64_t last);
 
 typedef struct gather_state {
     samba_gather_stage gather;
     const samba_kernels *kernels;
     samba_dtype dtype, index_dtype;
-    int rank, axis, split; /* split: the dim that threads divide; -1: the table's places */
+    int rank, axis, split; /* split: the dim that threads divide; -1: the table's rows */
     int64_t domain[SAMBA_MAX_RANK], table_strides[SAMBA_MAX_RANK], index_strides[SAMBA_MAX_RANK], row_strides[SAMBA_MAX_RANK];
     const char *index;
     char *table, *rows;
@@ -43,13 +43,13 @@ typedef struct gather_state {
     {                                                                                                   \
         memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
         for (int64_t k = 0; k < n; k++) {                                                               \
-            if (at[k] == NO_PLACE)                                                                      \
+            if (at[k] == NO_OFFSET)                                                                      \
                 continue;                                                                               \
             memory *t = &table[at[k]], *r = &rows[k * stride];                                          \
             statement;                                                                                  \
         }                                                                                               \
     }                                                                                                   \
-    DIRECT(name, memory, memory *t = &table[place]; memory *r = &rows[k * stride]; statement)
+    DIRECT(name, memory, memory *t = &table[offset]; memory *r = &rows[k * stride]; statement)
 #define DIRECT(name, memory, statement)                                                                 \
     static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width,  \
                               int64_t step, char *rows_, int64_t stride, int64_t n, uint64_t last)      \
@@ -57,7 +57,7 @@ typedef struct gather_state {
         memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
         for (int64_t k = 0; k < n; k++) {                                                               \
             uint64_t at = (uint64_t)index[k * index_stride];                                            \
-            int64_t place = (int64_t)(at < last ? at : last) * width + k * step;                        \
+            int64_t offset = (int64_t)(at < last ? at : last) * width + k * step;                        \
             statement;                                                                                  \
         }                                                                                               \
     }
@@ -67,9 +67,9 @@ typedef struct gather_state {
         const uint##size##_t *table = (const uint##size##_t *)table_;                                   \
         uint##size##_t *rows = (uint##size##_t *)rows_;                                                 \
         for (int64_t k = 0; k < n; k++)                                                                 \
-            rows[k * stride] = at[k] == NO_PLACE ? 0 : table[at[k]];                                    \
+            rows[k * stride] = at[k] == NO_OFFSET ? 0 : table[at[k]];                                    \
     }                                                                                                   \
-    DIRECT(get##size, uint##size##_t, rows[k * stride] = table[place])                                  \
+    DIRECT(get##size, uint##size##_t, rows[k * stride] = table[offset])                                  \
     LOOP(set##size, uint##size##_t, *t = *r)
 GET(8)
 GET(16)
@@ -111,29 +111,29 @@ static direct_fn *const direct_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT] = 
     [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
 
 /* ---- indices ---- */
-typedef struct owned { /* the table's places that a thread takes */
+typedef struct owned { /* the table's rows that a thread takes */
     int64_t begin, end;
 } owned;
 
-/* The places of n indices, as elements of the table: place * table_stride + k * step. */
-#define PLACES(name, type)                                                                                                      \
+/* The offsets of n indices, as elements of the table: row * table_stride + k * step. */
+#define ROWS_OF(name, type)                                                                                                      \
     static bool name(const gather_state *s, const char *index_, int64_t stride, int64_t n, int64_t *at)                         \
     {                                                                                                                           \
         const type *index = (const type *)index_;                                                                               \
         uint64_t rows = (uint64_t)s->gather.table_rows, bad = 0;                                                                \
         int64_t behind = s->gather.negative ? s->gather.table_rows : 0;                                                         \
         for (int64_t k = 0; k < n; k++) {                                                                                       \
-            int64_t place = index[k * stride];                                                                                  \
-            place += place < 0 ? behind : 0;                                                                                    \
-            bad |= (uint64_t)((uint64_t)place >= rows);                                                                         \
-            at[k] = place;                                                                                                      \
+            int64_t row = index[k * stride];                                                                                   \
+            row += row < 0 ? behind : 0;                                                                                       \
+            bad |= (uint64_t)((uint64_t)row >= rows);                                                                           \
+            at[k] = row;                                                                                                       \
         }                                                                                                                       \
         return bad == 0;                                                                                                        \
     }
-PLACES(places64, int64_t)
-PLACES(places32, int32_t)
+ROWS_OF(rows64, int64_t)
+ROWS_OF(rows32, int32_t)
 
-/* Are n indices of int64 what they should be, none counted from the end? The sign of what is left to the last place says so. */
+/* Are n indices of int64 what they should be, none counted from the end? The sign of what is left to the last row says so. */
 static bool are_plain(const gather_state *s, const int64_t *index, int64_t stride, int64_t n)
 {
     uint64_t last = (uint64_t)s->gather.table_rows - 1, bad = 0;
@@ -148,10 +148,10 @@ static bool are_plain(const gather_state *s, const int64_t *index, int64_t strid
     return (int64_t)bad >= 0;
 }
 
-static void find_places(const gather_state *s, int64_t index, int64_t stride, int64_t step, int64_t n, owned mine, int64_t *at)
+static void find_offsets(const gather_state *s, int64_t index, int64_t stride, int64_t step, int64_t n, owned mine, int64_t *at)
 {
     int64_t rows = s->gather.table_rows, width = s->gather.table_stride;
-    bool narrow = s->index_dtype == SAMBA_INT32, good = (narrow ? places32 : places64)(s, s->index + index * (narrow ? 4 : 8), stride, n, at);
+    bool narrow = s->index_dtype == SAMBA_INT32, good = (narrow ? rows32 : rows64)(s, s->index + index * (narrow ? 4 : 8), stride, n, at);
     if (!good)
         __atomic_store_n(s->fault, s->fault_value, __ATOMIC_RELAXED);
     if (good && mine.begin == 0 && mine.end == rows) {
@@ -160,7 +160,7 @@ static void find_places(const gather_state *s, int64_t index, int64_t stride, in
         return;
     }
     for (int64_t k = 0; k < n; k++)
-        at[k] = at[k] >= mine.begin && at[k] < mine.end ? at[k] * width + k * step : NO_PLACE;
+        at[k] = at[k] >= mine.begin && at[k] < mine.end ? at[k] * width + k * step : NO_OFFSET;
 }
 
 /* ---- lines ---- */
@@ -186,33 +186,33 @@ static void combine_row(const gather_state *s, char *table, const char *rows, in
 }
 
 /* n elements that have one index. */
-static void whole_row(const gather_state *s, int64_t place, int64_t table, int64_t rows, int64_t n)
+static void whole_row(const gather_state *s, int64_t offset, int64_t table, int64_t rows, int64_t n)
 {
     int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->table_strides[s->rank - 1], stride = s->row_strides[s->rank - 1];
     char *to = s->rows + rows * size;
     if ((step == 1 && stride == 1) || n == 1) {
-        if (s->gather.mode == SAMBA_GATHER_READ && place == NO_PLACE)
+        if (s->gather.mode == SAMBA_GATHER_READ && offset == NO_OFFSET)
             memset(to, 0, (size_t)(n * size));
-        else if (place == NO_PLACE)
+        else if (offset == NO_OFFSET)
             return;
         else if (s->gather.mode == SAMBA_GATHER_READ)
-            memmove(to, s->table + (table + place) * size, (size_t)(n * size));
+            memmove(to, s->table + (table + offset) * size, (size_t)(n * size));
         else if (s->gather.mode == SAMBA_GATHER_SET)
-            memmove(s->table + (table + place) * size, to, (size_t)(n * size));
+            memmove(s->table + (table + offset) * size, to, (size_t)(n * size));
         else
-            combine_row(s, s->table + (table + place) * size, to, n);
+            combine_row(s, s->table + (table + offset) * size, to, n);
         return;
     }
     int64_t at[BLOCK];
     for (int64_t c = 0; c < n; c += BLOCK) {
         int64_t part = n - c < BLOCK ? n - c : BLOCK;
         for (int64_t k = 0; k < part; k++)
-            at[k] = place == NO_PLACE ? NO_PLACE : place + (c + k) * step;
+            at[k] = offset == NO_OFFSET ? NO_OFFSET : offset + (c + k) * step;
         s->elements(s->table + table * size, at, to + c * stride * size, stride, part);
     }
 }
 
-/* All of the domain but [begin, stop) along the dim `split`, if there is one, of the places that are `mine`. */
+/* All of the domain but [begin, stop) along the dim `split`, if there is one, of the rows that are `mine`. */
 static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned mine)
 {
     int last = s->rank - 1;
@@ -236,7 +236,7 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
     bool direct = s->index_dtype == SAMBA_INT64 && mine.begin == 0 && mine.end == s->gather.table_rows;
     for (int d = 0; d >= 0;) {
         if (one) {
-            find_places(s, index, 0, 0, 1, mine, at);
+            find_offsets(s, index, 0, 0, 1, mine, at);
             whole_row(s, at[0], table, rows, n);
         }
         for (int64_t k = 0; k < n && !one; k += BLOCK) {
@@ -247,7 +247,7 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
                           (uint64_t)s->gather.table_rows - 1);
                 continue;
             }
-            find_places(s, first, s->index_strides[last], step, part, mine, at);
+            find_offsets(s, first, s->index_strides[last], step, part, mine, at);
             s->elements(to, at, from, stride, part);
         }
         for (d = last - 1; d >= 0; d--) { /* the next line */
@@ -271,9 +271,9 @@ static void run_gather(const void *state, char *scratch, int phase, int thread, 
     owned all = {0, s->gather.table_rows};
     (void)scratch, (void)phase;
     if (s->split < 0) {
-        int64_t places = s->gather.table_rows;
-        /* a thread without places still finds indices out of range */
-        run_part(s, 0, 0, (owned){places * thread / threads, places * (thread + 1) / threads});
+        int64_t rows = s->gather.table_rows;
+        /* a thread without rows still finds indices out of range */
+        run_part(s, 0, 0, (owned){rows * thread / threads, rows * (thread + 1) / threads});
         return;
     }
     int64_t size = s->domain[s->split], unit = 1;
@@ -327,7 +327,7 @@ static int choose_split(const gather_state *s, int threads)
             best = d;
     }
     if (best < 0 && s->gather.mode == SAMBA_GATHER_READ)
-        return 0; /* places would be left unwritten otherwise */
+        return 0; /* elements would be left unwritten otherwise */
     return best;
 }
 

@@ -521,12 +521,12 @@ static void combine_sums(combining *c, int i, int end)
     bool both = kind == SAMBA_SUMMED_MUL, center = kind == SAMBA_SUMMED_CENTER;
     if (kind < 0 || (sum < 0) != center || (dot < 0) != (!both && !center))
         return;
-    int first = center ? dot : sum, place = i;
+    int first = center ? dot : sum, last = i;
     if (both) {
-        place = sum > dot ? sum : dot;
+        last = sum > dot ? sum : dot;
         first = sum > dot ? dot : sum;
         int with = list[dot].a == d ? list[dot].b : list[dot].a;
-        if (!may_move(c, i, place) || !is_unseen(c, list[first].d, first + 1, place) || is_written(c, with, dot + 1, place))
+        if (!may_move(c, i, last) || !is_unseen(c, list[first].d, first + 1, last) || is_written(c, with, dot + 1, last))
             return;
         list[i].c = (int16_t)with;
     } else if (!is_unseen(c, list[first].d, i + 1, first)) {
@@ -538,9 +538,9 @@ static void combine_sums(combining *c, int i, int end)
     made.c = list[i].c < 0 ? 0 : list[i].c;
     made.s = sum < 0 ? 0 : list[sum].d, made.t = dot < 0 ? 0 : list[dot].d;
     c->state[i] = c->state[first] = GONE;
-    c->state[place] = MERGED;
-    c->program->codes[place] = made;
-    list[place] = list[i];
+    c->state[last] = MERGED;
+    c->program->codes[last] = made;
+    list[last] = list[i];
 }
 
 static void combine_norms(combining *c)

@@ -47,7 +47,7 @@ static void run_move(const move *m, int thread, int threads)
     int outer = m->rank - 2;
     const dim *row = &m->dims[outer], *col = row + 1;
     int64_t tile = m->tiles * thread / threads, end = m->tiles * (thread + 1) / threads, d = 0, s = 0;
-    int64_t rest = tile / (m->down * m->across), place = tile % (m->down * m->across), index[SAMBA_MAX_RANK + 2];
+    int64_t rest = tile / (m->down * m->across), within = tile % (m->down * m->across), index[SAMBA_MAX_RANK + 2];
     for (int i = outer - 1; i >= 0; i--) {
         index[i] = rest % m->dims[i].size;
         rest /= m->dims[i].size;
@@ -55,13 +55,13 @@ static void run_move(const move *m, int thread, int threads)
         s += index[i] * m->dims[i].s;
     }
     for (; tile < end; tile++) {
-        int64_t r = place / m->across * m->tile_rows, c = place % m->across * m->tile_cols;
+        int64_t r = within / m->across * m->tile_rows, c = within % m->across * m->tile_cols;
         move_tile(m, m->d + (d + r * row->d + c * col->d) * m->size, m->s + (s + r * row->s + c * col->s) * m->size,
                   row->size - r < m->tile_rows ? row->size - r : m->tile_rows,
                   col->size - c < m->tile_cols ? col->size - c : m->tile_cols);
-        if (++place < m->down * m->across)
+        if (++within < m->down * m->across)
             continue;
-        place = 0;
+        within = 0;
         for (int i = outer - 1; i >= 0; i--) {
             d += m->dims[i].d;
             s += m->dims[i].s;
@@ -83,7 +83,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 }
 
 /* ---- planning ---- */
-/* Dims of size > 1, the result's strides positive and falling; false: two elements may have one place. */
+/* Dims of size > 1, the result's strides positive and falling; false: two elements may have one offset. */
 static bool order_dims(move *m)
 {
     for (int i = 0; i < m->rank; i++) {
