@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * safetensors: a 64-bit length, a JSON object of that length that gives each tensor's dtype, shape and place, then the elements.
+ * safetensors: a 64-bit length, a JSON object of that length that gives each tensor's dtype, shape and byte range, then the elements.
  *
- * Reading: places must begin at 0, follow each other without a gap or an overlap and end at the file's end, and each must be as
+ * Reading: ranges must begin at 0, follow each other without a gap or an overlap and end at the file's end, and each must be as
  * long as its shape says. The tensors lie in the file's bytes as read. Writing: widest dtype first, then by name, as the format's
  * own library does, so every tensor is aligned without gaps; the header is padded with blanks to a multiple of 8. */
 #include "base/null.h"
@@ -97,7 +97,7 @@ static samba_status read_entry(const reader *r, const char *name, const json_t *
     return SAMBA_OK;
 }
 
-static int compare_places(const void *left, const void *right)
+static int compare_ranges(const void *left, const void *right)
 {
     const entry *a = left, *b = right;
     if (a->begin != b->begin)
@@ -107,7 +107,7 @@ static int compare_places(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static samba_status check_places(const reader *r, const entry *entries, int count)
+static samba_status check_ranges(const reader *r, const entry *entries, int count)
 {
     int64_t reached = 0, room = (int64_t)(r->bytes->size - r->data_begin);
     for (int i = 0; i < count; i++) {
@@ -147,8 +147,8 @@ static samba_status read_tensors(const reader *r, json_t *header, entry *entries
         else
             SAMBA_TRY(read_entry(r, name, value, &entries[count++]));
     }
-    qsort(entries, (size_t)count, sizeof *entries, compare_places);
-    SAMBA_TRY(check_places(r, entries, count));
+    qsort(entries, (size_t)count, sizeof *entries, compare_ranges);
+    SAMBA_TRY(check_ranges(r, entries, count));
     SAMBA_TRY(samba_tensor_list_new(r->context, count, list));
     for (int i = 0; i < count; i++)
         SAMBA_TRY(samba_bytes_tensor(r->bytes, r->data_begin + (size_t)entries[i].begin, entries[i].name, entries[i].dtype,

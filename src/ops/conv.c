@@ -185,11 +185,11 @@ samba_status samba_vjp_conv_input_grad(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-/* ---- reference: all places of y and of the kernel, whose triples are added up ---- */
+/* ---- reference: all positions of y and of the kernel, whose triples are added up ---- */
 
-typedef struct place { /* in space: two dims have a depth of 1 */
+typedef struct position { /* in space: two dims have a depth of 1 */
     int64_t at[3];
-} place;
+} position;
 
 typedef struct problem { /* the operator's sizes, the same for all three; space of two dims has a depth of one before it */
     int64_t images, channels, outputs, in_per_group, out_per_group;
@@ -213,17 +213,17 @@ static problem problem_of(const samba_reference *reference, const samba_array *x
     return p;
 }
 
-static place place_of(int64_t flat, const int64_t *size)
+static position position_of(int64_t flat, const int64_t *size)
 {
-    return (place){{flat / size[2] / size[1], flat / size[2] % size[1], flat % size[2]}};
+    return (position){{flat / size[2] / size[1], flat / size[2] % size[1], flat % size[2]}};
 }
 
 static int64_t volume(const int64_t *size) { return size[0] * size[1] * size[2]; }
 
-static int64_t flat_of(const int64_t *size, const place *p) { return (p->at[0] * size[1] + p->at[1]) * size[2] + p->at[2]; }
+static int64_t flat_of(const int64_t *size, const position *p) { return (p->at[0] * size[1] + p->at[1]) * size[2] + p->at[2]; }
 
-/* The place in x that kernel element `k` sees from result element `o`; false when it lies outside. */
-static bool seen(const problem *p, const place *o, const place *k, place *x)
+/* The position in x that kernel element `k` sees from result element `o`; false when it lies outside. */
+static bool seen(const problem *p, const position *o, const position *k, position *x)
 {
     bool inside = true;
     for (int i = 0; i < 3; i++) {
@@ -233,8 +233,8 @@ static bool seen(const problem *p, const place *o, const place *k, place *x)
     return inside;
 }
 
-/* The reverse: the result element from which kernel element `k` sees place `x`; false when there is none. */
-static bool seen_from(const problem *p, const place *x, const place *k, place *o)
+/* The reverse: the result element from which kernel element `k` sees position `x`; false when there is none. */
+static bool seen_from(const problem *p, const position *x, const position *k, position *o)
 {
     bool inside = true;
     for (int i = 0; i < 3; i++) {
@@ -262,10 +262,10 @@ static void add_product(total *sum, const samba_array *a, int64_t i, const samba
 
 static void output_element(const problem *p, const samba_array *x, const samba_array *w, int64_t n, int64_t o, int64_t flat, total *sum)
 {
-    place at = place_of(flat, p->y), pixel;
+    position at = position_of(flat, p->y), pixel;
     for (int64_t c = 0; c < p->in_per_group; c++)
         for (int64_t k = 0; k < volume(p->w); k++) {
-            place tap = place_of(k, p->w);
+            position tap = position_of(k, p->w);
             if (seen(p, &at, &tap, &pixel))
                 add_product(sum, x, (n * p->channels + o / p->out_per_group * p->in_per_group + c) * volume(p->x) + flat_of(p->x, &pixel), w,
                             (o * p->in_per_group + c) * volume(p->w) + k);
@@ -275,11 +275,11 @@ static void output_element(const problem *p, const samba_array *x, const samba_a
 static void input_gradient_element(const problem *p, const samba_array *w, const samba_array *dy, int64_t n, int64_t c, int64_t flat,
                                    total *sum)
 {
-    place pixel = place_of(flat, p->x), at;
+    position pixel = position_of(flat, p->x), at;
     int64_t first = c / p->in_per_group * p->out_per_group;
     for (int64_t o = first; o < first + p->out_per_group; o++)
         for (int64_t k = 0; k < volume(p->w); k++) {
-            place tap = place_of(k, p->w);
+            position tap = position_of(k, p->w);
             if (seen_from(p, &pixel, &tap, &at))
                 add_product(sum, w, (o * p->in_per_group + c % p->in_per_group) * volume(p->w) + k, dy,
                             (n * p->outputs + o) * volume(p->y) + flat_of(p->y, &at));
@@ -289,17 +289,17 @@ static void input_gradient_element(const problem *p, const samba_array *w, const
 static void weight_gradient_element(const problem *p, const samba_array *x, const samba_array *dy, int64_t o, int64_t c, int64_t flat,
                                     total *sum)
 {
-    place tap = place_of(flat, p->w), pixel;
+    position tap = position_of(flat, p->w), pixel;
     for (int64_t n = 0; n < p->images; n++)
         for (int64_t i = 0; i < volume(p->y); i++) {
-            place at = place_of(i, p->y);
+            position at = position_of(i, p->y);
             if (seen(p, &at, &tap, &pixel))
                 add_product(sum, x, (n * p->channels + o / p->out_per_group * p->in_per_group + c) * volume(p->x) + flat_of(p->x, &pixel), dy,
                             (n * p->outputs + o) * volume(p->y) + i);
         }
 }
 
-/* Fills the output with the element function's sum at each place (a, b, place in space). */
+/* Fills the output with the element function's sum at each position (a, b, position in space). */
 typedef void element_fn(const problem *p, const samba_array *first, const samba_array *second, int64_t a, int64_t b, int64_t flat, total *sum);
 static samba_status fill(const samba_reference *reference, const problem *p, const int64_t *space, element_fn *element)
 {

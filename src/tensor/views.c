@@ -35,7 +35,7 @@ static samba_status resolve_dim(const samba_tensor *source, const char *verb, in
     return SAMBA_OK;
 }
 
-/* Finds the size that stands for -1 and checks that all elements have a place. */
+/* Finds the size that stands for -1 and checks that all elements are there. */
 static samba_status resolve_shape(const samba_tensor *source, const char *verb, int rank, const int64_t *shape, int64_t *sizes)
 {
     char old_text[SAMBA_SHAPE_TEXT], new_text[SAMBA_SHAPE_TEXT];
@@ -167,8 +167,8 @@ samba_status samba_tensor_select(samba_tensor *source, int dim, int64_t index, s
     int64_t shape[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
     *view = NULL;
     SAMBA_TRY(resolve_dim(source, "select", &dim));
-    int64_t size = source->shape[dim], place = index < 0 ? index + size : index;
-    if (place < 0 || place >= size)
+    int64_t size = source->shape[dim], position = index < 0 ? index + size : index;
+    if (position < 0 || position >= size)
         return samba_fail(source->context, SAMBA_ERROR_ARGUMENT, "select of tensor %s: index %lld of dim %d; its size is %lld",
                           label(source), (long long)index, dim, (long long)size);
     for (int i = 0, j = 0; i < source->rank; i++)
@@ -176,7 +176,7 @@ samba_status samba_tensor_select(samba_tensor *source, int dim, int64_t index, s
             shape[j] = source->shape[i];
             strides[j++] = source->strides[i];
         }
-    return samba_tensor_view_new(source, source->rank - 1, shape, strides, place * source->strides[dim], view);
+    return samba_tensor_view_new(source, source->rank - 1, shape, strides, position * source->strides[dim], view);
 }
 
 samba_status samba_tensor_expand(samba_tensor *source, int rank, const int64_t *shape, samba_tensor **view)

@@ -3,8 +3,8 @@
  * Python's a[i, :, j]: indices for several dims at once, which are one index of these dims made one. A single index, or several of
  * neighbouring dims, need no copy of a; others have their dims moved to the front first.
  *
- * Of several indices each is checked for itself, since one too large could name a place of the next row: what is out of range becomes an index
- * that no place has. */
+ * Of several indices each is checked for itself, since one too large could name an element of the next row: what is out of range becomes an index
+ * that no element has. */
 #include "trace/index.h"
 
 #include <sambaflow/index.h>
@@ -156,7 +156,7 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
     return j->line != SAMBA_NONE && j->merged != SAMBA_NONE;
 }
 
-/* The result's shape: the index's dims in the place of the merged one. */
+/* The result's shape: the index's dims where the merged one was. */
 static int result_shape(const joint *j, int64_t *shape)
 {
     const samba_node *merged = samba_node_at(j->graph, j->merged);
@@ -207,8 +207,8 @@ samba_value samba_index_put(samba_value a, int count, const samba_value *indices
     samba_ref index = index_of(&j);
     if (index == SAMBA_NONE)
         return samba_trace_none(j.graph);
-    samba_node places = *samba_node_at(j.graph, index);
-    samba_ref source = samba_emit_reshape(j.graph, samba_emit_expand(j.graph, values.index, rank, shape), places.rank, places.shape);
+    samba_node flat = *samba_node_at(j.graph, index);
+    samba_ref source = samba_emit_reshape(j.graph, samba_emit_expand(j.graph, values.index, rank, shape), flat.rank, flat.shape);
     samba_ref written = samba_trace_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
     if (written != SAMBA_NONE)
         written = samba_emit_reshape(j.graph, written, j.rank, j.shape);
@@ -227,8 +227,8 @@ samba_value samba_take(samba_value a, samba_value index)
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "take");
     samba_node x = samba_trace_node(a), at = samba_trace_node(index);
-    int64_t elements = 0, places = 0;
-    if (samba_shape_numel(x.rank, x.shape, &elements) && samba_shape_numel(at.rank, at.shape, &places) && elements == 0 && places > 0) {
+    int64_t elements = 0, elements_named = 0;
+    if (samba_shape_numel(x.rank, x.shape, &elements) && samba_shape_numel(at.rank, at.shape, &elements_named) && elements == 0 && elements_named > 0) {
         char text[SAMBA_TYPE_TEXT];
         samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "take", "there is nothing to take from: expected an input with elements, given %s", samba_trace_format(&x, text));
         return samba_trace_none(graph);
@@ -243,9 +243,9 @@ samba_value samba_put(samba_value a, samba_value index, samba_value source, bool
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "put");
     samba_node x = samba_trace_node(a), at = samba_trace_node(index), from = samba_trace_node(source);
-    int64_t places = 1, values = 1;
-    bool counted = samba_shape_numel(at.rank, at.shape, &places) && samba_shape_numel(from.rank, from.shape, &values);
-    if (!counted || places != values || from.dtype != x.dtype) {
+    int64_t elements_named = 1, values = 1;
+    bool counted = samba_shape_numel(at.rank, at.shape, &elements_named) && samba_shape_numel(from.rank, from.shape, &values);
+    if (!counted || elements_named != values || from.dtype != x.dtype) {
         char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "put", "expected as many values of the input's dtype %s as indices, given an index %s and a source %s",
                                                             samba_dtype_name((samba_dtype)x.dtype), samba_trace_format(&at, index_text), samba_trace_format(&from, source_text)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements at other places, or several times: flipped, rolled, repeated, with borders. All of it is views, joined where it must be; a flip alone
+ * Elements at other positions, or several times: flipped, rolled, repeated, with borders. All of it is views, joined where it must be; a flip alone
  * is an operator of its own, as no view counts from the end. */
 #include "trace/shape.h"
 
@@ -180,7 +180,7 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
     samba_node node = samba_trace_node(a);
     if (!samba_trace_dim(graph, "repeat_interleave", node.rank, dim, &at))
         return samba_trace_none(graph);
-    int64_t size = node.rank > 0 ? node.shape[at] : 0, total = 0, *places;
+    int64_t size = node.rank > 0 ? node.shape[at] : 0, total = 0, *sources;
     bool fits = node.rank > 0 && (repeats || size == 0);
     int64_t i = 0;
     for (; i < size && fits; i++)
@@ -188,13 +188,13 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
     if (!fits)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "expected a number of repeats for each of the %lld places of dim %d, 0 or more and below 2^31 in all, given %lld for place %lld",
                                                             (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0), (long long)(i > 0 ? i - 1 : 0)));
-    samba_tensor *tensor = samba_trace_numbers_begin(graph, total, &places);
+    samba_tensor *tensor = samba_trace_numbers_begin(graph, total, &sources);
     if (!tensor)
         return samba_trace_none(graph);
     int64_t k = 0;
     for (i = 0; i < size; i++)
         for (int64_t r = 0; r < repeats[i]; r++)
-            places[k++] = i;
+            sources[k++] = i;
     return samba_index_select(a, at, samba_trace_value(graph, samba_trace_numbers_end(graph, tensor)));
 }
 

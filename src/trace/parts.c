@@ -77,11 +77,11 @@ samba_value samba_select(samba_value a, int dim, int64_t index)
     int at;
     if (!samba_trace_enter("select", 1, &a, &graph) || !cut_dim(graph, "select", samba_node_at(graph, a.index)->rank, dim, &at))
         return samba_trace_none(graph);
-    int64_t size = samba_node_at(graph, a.index)->shape[at], place = index < 0 ? index + size : index;
-    if (place < 0 || place >= size)
+    int64_t size = samba_node_at(graph, a.index)->shape[at], position = index < 0 ? index + size : index;
+    if (position < 0 || position >= size)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "select", "index %lld of dim %d, of size %lld: expected %lld to %lld", (long long)index, at,
                                                             (long long)size, (long long)-size, (long long)size - 1));
-    return samba_squeeze(samba_trace_value(graph, samba_trace_slice(graph, a.index, at, place, place + 1, 1)), 1, &at);
+    return samba_squeeze(samba_trace_value(graph, samba_trace_slice(graph, a.index, at, position, position + 1, 1)), 1, &at);
 }
 
 /* ---- joined ---- */

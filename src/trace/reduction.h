@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reductions, sorting and running sums share: the dims of one value that go, and elements by their place along a dim. */
+ * What reductions, sorting and running sums share: the dims of one value that go, and elements by their index along a dim. */
 #ifndef SAMBA_TRACE_REDUCTION_H
 #define SAMBA_TRACE_REDUCTION_H
 
@@ -18,7 +18,7 @@ samba_ref samba_reduction_emit(samba_graph *graph, samba_op op, samba_ref a, con
 samba_value samba_reduction_leave(samba_graph *graph, const samba_reduction *from, samba_ref kept);
 
 samba_ref samba_trace_lift(samba_value a); /* 16-bit floats as float32 */
-/* Elements of floating-point `a` at an int64 index along dim; other dims of both are equal. The gradient goes to those places. */
+/* Elements of floating-point `a` at an int64 index along dim; other dims of both are equal. The gradient goes to those elements. */
 samba_ref samba_trace_look_up(samba_graph *graph, samba_ref a, samba_ref index, int dim);
 
 #endif

@@ -16,8 +16,8 @@ static samba_value part(samba_value a, int dim, int64_t start, int64_t stop, int
 /* cos or sin of position / base^(2 i / D), (T, D / 2): float32, as models compute it. */
 static samba_value angles(samba_graph *graph, samba_value positions, int64_t half, double base)
 {
-    samba_value place = samba_cast(samba_arange(graph, half, SAMBA_INT64), SAMBA_FLOAT32);
-    samba_value frequency = samba_exp(samba_mul_scalar(place, -log(base) / (double)half));
+    samba_value pair = samba_cast(samba_arange(graph, half, SAMBA_INT64), SAMBA_FLOAT32);
+    samba_value frequency = samba_exp(samba_mul_scalar(pair, -log(base) / (double)half));
     samba_node at = samba_trace_node(positions);
     int64_t column[SAMBA_MAX_RANK];
     for (int d = 0; d <= at.rank; d++)

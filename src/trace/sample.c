@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images read at places that other values say: grid_sample and affine_grid. A pixel is fetched by gather from its plane as one line, with an index that all
+ * Images read at positions that other values say: grid_sample and affine_grid. A pixel is fetched by gather from its plane as one line, with an index that all
  * channels share as an expanded view, so the gradient of an image is a scatter; that of the grid goes through the weights alone, since whole numbers
  * have none. */
 #include "trace/promote.h"
@@ -18,7 +18,7 @@ typedef struct sampling {
     samba_value planes; /* (N, C, pixels) */
     samba_node image;
     int spatial;
-    int64_t places;    /* of one image */
+    int64_t positions;    /* of one image */
     int64_t size[3];   /* by X, Y, Z */
     samba_grid_padding padding;
     bool align_corners;
@@ -54,25 +54,25 @@ static samba_value padded(const sampling *s, samba_value at, int dim)
     return clipped(s, s->padding == SAMBA_GRID_REFLECTION ? reflected(s, at, dim) : at, dim);
 }
 
-/* The pixel of whole coordinates `at` (N, places), one for each dim of space; 0 where it lies outside. */
+/* The pixel of whole coordinates `at` (N, positions), one for each dim of space; 0 where it lies outside. */
 static samba_value fetch(const sampling *s, const samba_value *at)
 {
     samba_value index = {0}, inside = {0};
     for (int d = s->spatial - 1; d >= 0; d--) {
         samba_value here = samba_logical_and(samba_ge(at[d], number(s, 0)), samba_le(at[d], number(s, (double)(s->size[d] - 1))));
-        samba_value place = samba_cast(samba_where(here, samba_detach(at[d]), number(s, 0)), SAMBA_INT64);
+        samba_value position = samba_cast(samba_where(here, samba_detach(at[d]), number(s, 0)), SAMBA_INT64);
         inside = inside.graph ? samba_logical_and(inside, here) : here;
-        index = index.graph ? samba_add(samba_mul(index, samba_constant(s->graph, (double)s->size[d], SAMBA_INT64, 0, NULL)), place) : place;
+        index = index.graph ? samba_add(samba_mul(index, samba_constant(s->graph, (double)s->size[d], SAMBA_INT64, 0, NULL)), position) : position;
     }
-    const int64_t *n = s->image.shape, thin[3] = {n[0], 1, s->places}, wide[3] = {n[0], n[1], s->places};
+    const int64_t *n = s->image.shape, thin[3] = {n[0], 1, s->positions}, wide[3] = {n[0], n[1], s->positions};
     samba_value pixels = samba_gather(s->planes, 2, samba_expand(samba_reshape(index, 3, thin), 3, wide));
     return s->padding == SAMBA_GRID_ZEROS ? samba_where(samba_reshape(inside, 3, thin), pixels, number(s, 0)) : pixels;
 }
 
-/* A weight (N, places) times a pixel of each channel. */
+/* A weight (N, positions) times a pixel of each channel. */
 static samba_value weighted(const sampling *s, samba_value weight, samba_value pixels)
 {
-    return samba_mul(pixels, samba_reshape(weight, 3, (int64_t[]){s->image.shape[0], 1, s->places}));
+    return samba_mul(pixels, samba_reshape(weight, 3, (int64_t[]){s->image.shape[0], 1, s->positions}));
 }
 
 static samba_value linear(const sampling *s, const samba_value *at)
@@ -81,23 +81,23 @@ static samba_value linear(const sampling *s, const samba_value *at)
     for (int d = 0; d < s->spatial; d++)
         floors[d] = samba_floor(samba_detach(at[d]));
     for (int corner = 0; corner < 1 << s->spatial; corner++) {
-        samba_value place[3], weight = {0};
+        samba_value position[3], weight = {0};
         for (int d = 0; d < s->spatial; d++) {
             bool upper = corner >> d & 1;
-            place[d] = upper ? samba_add_scalar(floors[d], 1) : floors[d];
+            position[d] = upper ? samba_add_scalar(floors[d], 1) : floors[d];
             samba_value share = upper ? samba_sub(at[d], floors[d]) : samba_sub(samba_add_scalar(floors[d], 1), at[d]);
             weight = weight.graph ? samba_mul(weight, share) : share;
         }
         if (s->padding != SAMBA_GRID_ZEROS) /* the upper neighbour of the last pixel has weight 0 */
             for (int d = 0; d < s->spatial; d++)
-                place[d] = samba_clamp(place[d], number(s, 0), number(s, (double)(s->size[d] - 1)));
-        samba_value share = weighted(s, weight, fetch(s, place));
+                position[d] = samba_clamp(position[d], number(s, 0), number(s, (double)(s->size[d] - 1)));
+        samba_value share = weighted(s, weight, fetch(s, position));
         sum = sum.graph ? samba_add(sum, share) : share;
     }
     return sum;
 }
 
-/* Keys' cubic with a = -0.75, of the distance from the pixel before the place; four neighbours. */
+/* Keys' cubic with a = -0.75, of the distance from the pixel before the position; four neighbours. */
 static void cubic_weights(const sampling *s, samba_value t, samba_value weights[4])
 {
     const double a = -0.75;
@@ -121,8 +121,8 @@ static samba_value cubic(const sampling *s, const samba_value *at)
     for (int i = 0; i < 4; i++) {
         samba_value row = {0};
         for (int j = 0; j < 4; j++) {
-            const samba_value place[2] = {padded(s, samba_add_scalar(floors[X], j - 1), X), padded(s, samba_add_scalar(floors[Y], i - 1), Y)};
-            samba_value share = weighted(s, weights[X][j], fetch(s, place));
+            const samba_value position[2] = {padded(s, samba_add_scalar(floors[X], j - 1), X), padded(s, samba_add_scalar(floors[Y], i - 1), Y)};
+            samba_value share = weighted(s, weights[X][j], fetch(s, position));
             row = row.graph ? samba_add(row, share) : share;
         }
         row = weighted(s, weights[Y][i], row);
@@ -164,7 +164,7 @@ static bool check(samba_graph *graph, const samba_node *x, const samba_node *g, 
 
 samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resample_mode mode, samba_grid_padding padding, bool align_corners)
 {
-    sampling s = {.padding = padding, .align_corners = align_corners, .places = 1};
+    sampling s = {.padding = padding, .align_corners = align_corners, .positions = 1};
     if (!samba_trace_enter("grid_sample", 2, (samba_value[]){input, grid}, &s.graph))
         return samba_trace_none(s.graph);
     s.image = samba_trace_node(input);
@@ -179,10 +179,10 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
         s.size[i] = s.image.shape[s.image.rank - 1 - i];
         pixels *= s.size[i];
         shape[2 + i] = g.shape[1 + i];
-        s.places *= shape[2 + i];
+        s.positions *= shape[2 + i];
     }
     s.planes = samba_reshape(samba_cast(input, s.dtype), 3, (int64_t[]){shape[0], shape[1], pixels});
-    samba_value flat = samba_reshape(samba_cast(grid, s.dtype), 3, (int64_t[]){shape[0], s.places, s.spatial}), at[3], result;
+    samba_value flat = samba_reshape(samba_cast(grid, s.dtype), 3, (int64_t[]){shape[0], s.positions, s.spatial}), at[3], result;
     for (int d = 0; d < s.spatial; d++) {
         at[d] = coordinate(&s, flat, d);
         if (mode != SAMBA_RESAMPLE_BICUBIC)
@@ -229,15 +229,15 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
     }
     samba_dtype dtype = samba_compute_dtype((samba_dtype)t.dtype);
     samba_value columns[4];
-    int64_t shape[4], places = 1, result[5] = {size[0]};
+    int64_t shape[4], positions = 1, result[5] = {size[0]};
     for (int i = 0; i < spatial; i++)
-        places *= shape[i] = result[1 + i] = size[2 + i];
+        positions *= shape[i] = result[1 + i] = size[2 + i];
     shape[spatial] = 1;
     result[1 + spatial] = spatial;
     for (int i = 0; i < spatial; i++) /* x first: the last dim of space */
         columns[i] = ticks(graph, size[rank - 1 - i], align_corners, dtype, spatial, spatial - 1 - i, shape);
     columns[spatial] = samba_constant(graph, 1, dtype, spatial + 1, shape);
-    samba_value base = samba_reshape(samba_concat(spatial + 1, columns, spatial), 3, (int64_t[]){1, places, spatial + 1});
-    samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], places, spatial + 1}), samba_transpose(samba_cast(theta, dtype), 1, 2));
+    samba_value base = samba_reshape(samba_concat(spatial + 1, columns, spatial), 3, (int64_t[]){1, positions, spatial + 1});
+    samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}), samba_transpose(samba_cast(theta, dtype), 1, 2));
     return samba_cast(samba_reshape(moved, rank, result), (samba_dtype)t.dtype);
 }

@@ -127,10 +127,10 @@ samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step)
                                                             "expected a size of at most %lld, the size of dim %d, a step of 1 or more and at most %d dims, given %lld, %lld and %d",
                                                             (long long)length, at, SAMBA_MAX_RANK - 1, (long long)size, (long long)step, node.rank));
     int64_t count = (length - size) / step + 1, shape[SAMBA_MAX_RANK];
-    int rank = node.rank + 1, places[SAMBA_MAX_RANK];
+    int rank = node.rank + 1, order[SAMBA_MAX_RANK];
     for (int d = 0; d < rank; d++) {
         shape[d] = d < at ? node.shape[d] : d > at + 1 ? node.shape[d - 1] : d == at ? count : size;
-        places[d] = d <= at ? d : d == rank - 1 ? at + 1 : d + 1;
+        order[d] = d <= at ? d : d == rank - 1 ? at + 1 : d + 1;
     }
     if (count * step <= length && size <= step) { /* windows apart: parts of one line */
         shape[at + 1] = step;
@@ -142,7 +142,7 @@ samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step)
         samba_ref index = samba_trace_along(graph, line, node.rank, node.shape, at);
         a = samba_reshape(samba_trace_value(graph, samba_trace_gather(graph, a.index, index, at, false)), rank, shape);
     }
-    return a.index == SAMBA_NONE ? a : samba_permute(a, places);
+    return a.index == SAMBA_NONE ? a : samba_permute(a, order);
 }
 
 samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, const int64_t *strides, int64_t start)
@@ -162,12 +162,12 @@ samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, cons
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "as_strided",
                                                             "expected sizes, strides and a start of 0 or more that stay within the %lld elements of the input, given ones that reach element %lld",
                                                             (long long)numel, (long long)reach));
-    samba_ref place = samba_emit_expand(graph, samba_emit_constant(graph, (double)start, SAMBA_INT64), rank, shape);
+    samba_ref offset = samba_emit_expand(graph, samba_emit_constant(graph, (double)start, SAMBA_INT64), rank, shape);
     for (int d = 0; d < rank; d++)
         if (shape[d] > 1 && strides[d] != 0)
-            place = samba_emit2(graph, SAMBA_OP_add, place,
+            offset = samba_emit2(graph, SAMBA_OP_add, offset,
                                 samba_emit2(graph, SAMBA_OP_mul, numbers(graph, rank, d, shape[d]), samba_emit_constant(graph, (double)strides[d], SAMBA_INT64)));
-    samba_ref all = samba_emit_reshape(graph, a.index, 1, &numel), found = samba_trace_gather(graph, all, samba_emit_reshape(graph, place, 1, &size), 0, false);
+    samba_ref all = samba_emit_reshape(graph, a.index, 1, &numel), found = samba_trace_gather(graph, all, samba_emit_reshape(graph, offset, 1, &size), 0, false);
     return samba_trace_value(graph, found == SAMBA_NONE ? found : samba_emit_reshape(graph, found, rank, shape));
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* ---- layers ---- */
-typedef enum place { SELF, MEMORY } place;
+typedef enum source { SELF, MEMORY } source;
 
 static samba_value drop(samba_value x, const char *name, const samba_transformer_options *o) { return o->dropout_p > 0 ? samba_dropout(x, name, o->dropout_p) : x; }
 
@@ -18,7 +18,7 @@ static samba_value norm(samba_value x, const char *name, const samba_transformer
     return samba_layer_norm_with(x, name, &(samba_norm_options){.eps = o->layer_norm_eps, .no_bias = o->no_bias});
 }
 
-static samba_value attend(samba_value x, samba_value to, place where, int64_t heads, const samba_transformer_options *o)
+static samba_value attend(samba_value x, samba_value to, source where, int64_t heads, const samba_transformer_options *o)
 {
     samba_multi_head_options m = {.no_bias = o->no_bias, .batch_first = o->batch_first, .dropout_p = o->dropout_p};
     m.is_causal = where == SELF ? o->is_causal : o->memory_is_causal;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows of an image as columns (unfold) and back (fold): each place of the kernel is a strided slice of the padded image, or such a
+ * Windows of an image as columns (unfold) and back (fold): each tap of the kernel is a strided slice of the padded image, or such a
  * slice's gradient. Nothing is multiplied, so infinities stay where they are. */
 #include "trace/trace.h"
 
@@ -15,7 +15,7 @@ typedef struct windows { /* height, width */
 static const samba_unfold_options defaults;
 
 /* The windows of an image, or the error sticks. */
-static bool place_windows(samba_graph *graph, const char *what, const int64_t *image, const int64_t *kernel, const samba_unfold_options *o, windows *w)
+static bool count_windows(samba_graph *graph, const char *what, const int64_t *image, const int64_t *kernel, const samba_unfold_options *o, windows *w)
 {
     bool fits = kernel != NULL;
     for (int i = 0; fits && i < 2; i++) {
@@ -78,7 +78,7 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
         return samba_trace_none(graph);
     }
     const int64_t *image = x.shape + x.rank - 2, images = x.rank == 4 ? x.shape[0] : 1, channels = x.shape[x.rank - 3];
-    if (!place_windows(graph, "unfold", image, kernel, options ? options : &defaults, &w))
+    if (!count_windows(graph, "unfold", image, kernel, options ? options : &defaults, &w))
         return samba_trace_none(graph);
     samba_ref a = samba_emit_reshape(graph, input.index, 4, (int64_t[]){images, channels, image[0], image[1]});
     if (w.padding[0] || w.padding[1])
@@ -108,20 +108,20 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     static const int64_t unknown[2] = {0, 0};
-    if (!place_windows(graph, "fold", output_size ? output_size : unknown, kernel, options ? options : &defaults, &w))
+    if (!count_windows(graph, "fold", output_size ? output_size : unknown, kernel, options ? options : &defaults, &w))
         return samba_trace_none(graph);
-    int64_t places = w.kernel[0] * w.kernel[1], all = w.count[0] * w.count[1];
-    if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % places != 0 || x.shape[x.rank - 1] != all) {
+    int64_t taps = w.kernel[0] * w.kernel[1], all = w.count[0] * w.count[1];
+    if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all) {
         char text[SAMBA_TYPE_TEXT];
         samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "fold", "expected (N, C * %lld, %lld) or without N, for %lld places of the kernel and %lld windows, given %s",
-                            (long long)places, (long long)all, (long long)places, (long long)all, samba_trace_format(&x, text));
+                            (long long)taps, (long long)all, (long long)taps, (long long)all, samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }
-    int64_t images = x.rank == 3 ? x.shape[0] : 1, channels = x.shape[x.rank - 2] / places;
+    int64_t images = x.rank == 3 ? x.shape[0] : 1, channels = x.shape[x.rank - 2] / taps;
     samba_dtype dtype = (samba_dtype)x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
-    samba_ref columns = samba_emit_reshape(graph, samba_emit_cast(graph, input.index, wide), 4, (int64_t[]){images, channels, places, all});
+    samba_ref columns = samba_emit_reshape(graph, samba_emit_cast(graph, input.index, wide), 4, (int64_t[]){images, channels, taps, all});
     samba_ref sum = SAMBA_NONE;
-    for (int64_t i = 0; i < places; i++) {
+    for (int64_t i = 0; i < taps; i++) {
         int64_t at[2] = {i / w.kernel[1] * w.dilation[0], i % w.kernel[1] * w.dilation[1]}, between[2], after[2];
         for (int d = 0; d < 2; d++) {
             between[d] = w.stride[d] - 1;
