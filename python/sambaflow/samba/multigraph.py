@@ -145,4 +145,4 @@ def end_trace(session, device, traced, index, known):
         tensors[tensor.sn_name] = tensor
     its = numbers(tracer, traced.optimizers, known)
     found = hyperparameters(tracer, listed(traced.optimizers), device, its) if traced.optimizers else {}
-    return tracer.regions.places, tensors, found
+    return tracer.regions.aliases, tensors, found

@@ -56,10 +56,10 @@ class _Port:
 class Ports:
     """The inputs and outputs of a device (runtime.Session)."""
 
-    def __init__(self, device, places):
-        self._device, self._places = device, places
+    def __init__(self, device, aliases):
+        self._device, self._aliases = device, aliases
         self._inputs = {name: _Port(device, name) for name in device.names("input")}
-        self._inputs.update((name, self._inputs[place]) for name, place in places.items() if place in self._inputs)
+        self._inputs.update((name, self._inputs[of]) for name, of in aliases.items() if of in self._inputs)
         self._outputs = {name: _Port(device, name) for name in device.names("output")}
         self._own = {}  # name of an input -> torch tensor over the device's memory
 
@@ -101,7 +101,7 @@ class Ports:
                     kept.append(held)
                 else:
                     name = name_of(x, "an input tensor")
-                    tensor = host_tensor(x, self._places.get(name, name))
+                    tensor = host_tensor(x, self._aliases.get(name, name))
                     pointers[i] = tensor.c
                     addresses.append(0)
                     kept.append(tensor)

@@ -8,7 +8,7 @@ class Regions:
 
     def __init__(self, named=False):
         self.named = named  # an input is called by its region, which several graphs may have
-        self.places = {}  # name of an input, or of its gradient -> that of the input whose memory it shares
+        self.aliases = {}  # name of an input, or of its gradient -> that of the input whose memory it shares
         self._first = {}  # region name -> (name, what stands for it in the graph)
 
     def shared(self, tensor):
@@ -20,21 +20,21 @@ class Regions:
             raise UnsupportedError(
                 f"inputs {name!r}, {tuple(traced.shape)} {traced.dtype}, and {tensor.sn_name!r}, {tuple(tensor.shape)} {tensor.dtype}, have the region "
                 f"name {tensor.sn_region_name!r}: tensors that share memory must be alike")
-        self._place(tensor.sn_name, self.place_of(tensor) if self.named else name)
+        self._alias(tensor.sn_name, self.device_name(tensor) if self.named else name)
         return traced
 
-    def place_of(self, tensor):
+    def device_name(self, tensor):
         """The device's name of an input."""
         return tensor.sn_region_name if self.named else tensor.sn_name
 
-    def _place(self, name, place):
-        self.places[name] = place
-        self.places[f"{name}.grad"] = f"{place}.grad"
+    def _alias(self, name, of):
+        self.aliases[name] = of
+        self.aliases[f"{name}.grad"] = f"{of}.grad"
 
     def keep(self, tensor, traced):
         """Notes that an input is the first of its region."""
-        if self.place_of(tensor) != tensor.sn_name:
-            self._place(tensor.sn_name, self.place_of(tensor))
+        if self.device_name(tensor) != tensor.sn_name:
+            self._alias(tensor.sn_name, self.device_name(tensor))
         self._first[tensor.sn_region_name] = (tensor.sn_name, traced)
 
     def check(self, names):
@@ -45,6 +45,6 @@ class Regions:
                 raise NameError_(f"{name!r} has the region name {region!r}: only inputs share regions; a parameter is shared by being the same object")
 
 
-def last_of_each(tensors, places):
+def last_of_each(tensors, aliases):
     """Tensors of a run without those whose memory a later one fills again."""
-    return tuple({places.get(name := getattr(x, "sn_name", ""), name) or id(x): x for x in tensors}.values())
+    return tuple({aliases.get(name := getattr(x, "sn_name", ""), name) or id(x): x for x in tensors}.values())

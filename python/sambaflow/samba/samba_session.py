@@ -61,7 +61,7 @@ class SambaSession:
     def __init__(self, pef_path=""):
         self._ports = None
         self._device = None
-        self._places = {}  # other names of device tensors, see regions.py
+        self._aliases = {}  # other names of device tensors, see regions.py
         self._owned = Owned()  # which tensors of models they are
         if pef_path:
             self._use(Session(pef_path))
@@ -209,9 +209,9 @@ class SambaSession:
         with self._profiler.event("PyRT_SET_PINNED_INPUT_TENSORS"):
             return self._ports.pin(tensors)
 
-    def _use(self, device, places=None):
-        self._device, self._places = device, places or {}
-        self._ports = Ports(device, self._places)
+    def _use(self, device, aliases=None):
+        self._device, self._aliases = device, aliases or {}
+        self._ports = Ports(device, self._aliases)
 
     # ---- tracing ----
 
@@ -332,12 +332,12 @@ class SambaSession:
         self._owned.check("trace_graph", tracer, device.tensors)
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
-        self._use(device, tracer.regions.places)  # from here on nothing is refused
+        self._use(device, tracer.regions.aliases)  # from here on nothing is refused
         self._several, self._optimizers, self._owned = [], None, Owned()
         self._traced = self._owned.add(tracer, model)
         for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
             self._traced[tensor.sn_name] = tensor
-            if device.tensors.get(self._places.get(tensor.sn_name, tensor.sn_name), ("",))[0] == "input":
+            if device.tensors.get(self._aliases.get(tensor.sn_name, tensor.sn_name), ("",))[0] == "input":
                 tensor.fast_access = True
         self._own(self._traced)
         if transfer_device:
@@ -413,24 +413,24 @@ class SambaSession:
         weights, inputs and optimizer state to the device, unless `transfer_device` is false. Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
             device = Session(pef, seed=self.seed, threads=self._settings.of_setup.get("threads", 0))
-        before = self._device, self._places, self._traced, self._optimizers, self._owned
+        before = self._device, self._aliases, self._traced, self._optimizers, self._owned
         try:
             self._traced, self._optimizers, self._owned = {}, {}, Owned()
             self._use(device)
             for index, traced in enumerate(self._several):
                 self._end_trace(traced, index, transfer_device)
         except Exception:
-            device, places, self._traced, self._optimizers, self._owned = before
+            device, aliases, self._traced, self._optimizers, self._owned = before
             if device is not None:
-                self._use(device, places)
+                self._use(device, aliases)
             else:
                 self._device = self._ports = None
             raise
 
     def _end_trace(self, traced, index, transfer):
         """A traced graph as the PEF's graph of that number."""
-        places, tensors, values = multigraph.end_trace(self, self._device, traced, index, self._optimizers)
-        self._use(self._device, {**self._places, **places})
+        aliases, tensors, values = multigraph.end_trace(self, self._device, traced, index, self._optimizers)
+        self._use(self._device, {**self._aliases, **aliases})
         self._traced.update(tensors)
         self._own(tensors)
         if transfer:
@@ -495,8 +495,8 @@ class SambaSession:
             if x.__class__ is not SambaTensor:  # nested, or a parameter
                 inputs = trees.tensors(input_tensors)
                 break
-        if self._places:
-            inputs = last_of_each(inputs, self._places)
+        if self._aliases:
+            inputs = last_of_each(inputs, self._aliases)
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
@@ -507,15 +507,15 @@ class SambaSession:
 
     def has(self, name):
         """Whether the device has a tensor of that name."""
-        return self._device is not None and self._places.get(name, name) in self._device.tensors
+        return self._device is not None and self._aliases.get(name, name) in self._device.tensors
 
     def start_of(self, output):
         """What the gradient of an output, by its name, starts from: 1.0, 0.0, or NaN where it has none."""
-        return self.loaded().start(self._places.get(output, output))
+        return self.loaded().start(self._aliases.get(output, output))
 
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
-        device, name = self.loaded(), self._places.get(name, name)
+        device, name = self.loaded(), self._aliases.get(name, name)
         if name not in device.tensors:
             near = difflib.get_close_matches(name, device.tensors, 1)
             if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
@@ -532,7 +532,7 @@ class SambaSession:
         """Copies a host tensor to the device."""
         device = self.loaded()
         with self._profiler.event("PyRT_SET_TENSORS"):
-            device.set(host_tensor(lazy.values_once(tensor), self._places.get(name, name)))
+            device.set(host_tensor(lazy.values_once(tensor), self._aliases.get(name, name)))
 
     def to_device(self):
         """Sends all traced tensors that have values to the device."""
@@ -541,7 +541,7 @@ class SambaSession:
 
     def _send(self, tensors):
         for name, tensor in tensors.items():
-            if (tensor.has_data or tensor.materializer_provided) and self.has(name) and self._device.tensors[self._places.get(name, name)][0] != "output":
+            if (tensor.has_data or tensor.materializer_provided) and self.has(name) and self._device.tensors[self._aliases.get(name, name)][0] != "output":
                 self.device_set(name, tensor)
 
     @of_session

@@ -16,7 +16,7 @@ import torch._decomp
 from sambaflow._core import ffi, lib
 from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, NameError_, SambaError, StateError, UnsupportedError, raise_status
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
-from sambaflow.samba import _state, functions, places, transforms
+from sambaflow.samba import _state, functions, locations, transforms
 from sambaflow.samba.calls import as_rule, mismatch
 from sambaflow.samba.differences import explained
 from sambaflow.samba.directives import FUSIONS
@@ -99,10 +99,10 @@ class Tracer:
         shared = self.regions.shared(tensor)
         if shared is not None:
             return shared
-        place = self.regions.place_of(tensor)
-        example = Tensor.empty(place, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
+        name = self.regions.device_name(tensor)
+        example = Tensor.empty(name, dtype_name(tensor.dtype), tuple(tensor.shape), self.context)
         self.context.check(lib.samba_graph_add_input(self.graph, example.c))
-        traced = self.wrap(lib.samba_input(self.graph, encoded(place)))
+        traced = self.wrap(lib.samba_input(self.graph, encoded(name)))
         traced.sn_name = tensor.sn_name
         if tensor.requires_grad:
             self.requiring[traced._value.index] = True
@@ -259,7 +259,7 @@ class Tracer:
     def check(self):
         status = lib.samba_graph_status(self.graph)
         if status:
-            raise_status(status, message(lib.samba_error_message(self.context.c)))  # it says the place that `mark` told
+            raise_status(status, message(lib.samba_error_message(self.context.c)))  # it says the location that `mark` told
 
     # ---- where in the user's model ----
 
@@ -282,7 +282,7 @@ class Tracer:
 
     def mark(self):
         """Tells the graph the user's line that is being traced."""
-        frame, name = places.users_frame(sys._getframe(1))
+        frame, name = locations.users_frame(sys._getframe(1))
         line = (name, frame.f_lineno) if frame is not None else None
         if line != self.line:
             self.line = line
@@ -290,7 +290,7 @@ class Tracer:
 
     def where(self, code=False):
         """' (in module a.b, model.py:12)' of the call being traced; with `code`, the line too."""
-        return places.describe(self._prefixed(self.stack[-1]) if self.stack else "", code)
+        return locations.describe(self._prefixed(self.stack[-1]) if self.stack else "", code)
 
     def _prefixed(self, path):
         """A module's path as people are told of it."""
