@@ -10,7 +10,7 @@
 
 #include "plan/stage.h"
 
-#define SAMBA_TILE_CAPACITY 512 /* elements of a register that is not wide; measured in docs/architecture.md */
+#define SAMBA_TILE_CAPACITY 512 /* elements of a register that is not wide; measured in docs/decisions/tile-programs.md */
 
 typedef enum samba_isa { /* isa/sets.def */
 #define ISA(name, libxsmm) SAMBA_ISA_##name,
