@@ -11,7 +11,7 @@
 #include <string.h>
 
 static bool plan(samba_graph *graph, const char *what, const samba_node *node, int count, const int *dims, bool keepdim,
-                 samba_reduction *plan)
+                 samba_reduced_dims *plan)
 {
     bool reduced[SAMBA_MAX_RANK + 1] = {false};
     if (count < 0 || (count > 0 && !dims)) {
@@ -29,7 +29,7 @@ static bool plan(samba_graph *graph, const char *what, const samba_node *node, i
         }
         reduced[dim] = true;
     }
-    *plan = (samba_reduction){.numel = 1};
+    *plan = (samba_reduced_dims){.numel = 1};
     for (int d = 0; d < node->rank; d++) {
         if (reduced[d] || count == 0) {
             plan->dims[plan->count++] = d;
@@ -43,7 +43,7 @@ static bool plan(samba_graph *graph, const char *what, const samba_node *node, i
     return true;
 }
 
-bool samba_reduction_enter(const char *what, samba_value a, int count, const int *dims, bool keepdim, samba_graph **graph, samba_reduction *to)
+bool samba_reduction_enter(const char *what, samba_value a, int count, const int *dims, bool keepdim, samba_graph **graph, samba_reduced_dims *to)
 {
     if (!samba_trace_enter(what, 1, &a, graph))
         return false;
@@ -51,12 +51,12 @@ bool samba_reduction_enter(const char *what, samba_value a, int count, const int
     return plan(*graph, what, &node, count, dims, keepdim, to);
 }
 
-samba_value samba_reduction_leave(samba_graph *graph, const samba_reduction *from, samba_ref kept)
+samba_value samba_reduction_leave(samba_graph *graph, const samba_reduced_dims *from, samba_ref kept)
 {
     return samba_trace_value(graph, samba_emit_reshape(graph, kept, from->rank, from->shape));
 }
 
-samba_ref samba_reduction_emit(samba_graph *graph, samba_op op, samba_ref a, const samba_reduction *over)
+samba_ref samba_reduction_emit(samba_graph *graph, samba_op op, samba_ref a, const samba_reduced_dims *over)
 {
     return samba_emit_reduce(graph, op, a, over->count, over->dims);
 }
@@ -73,7 +73,7 @@ samba_ref samba_trace_lift(samba_value a)
 static samba_value reduce(samba_op op, samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter(samba_op_table[op].name, a, count, dims, keepdim, &graph, &to))
         return samba_trace_none(graph);
     bool widens = op == SAMBA_OP_sum && !samba_dtype_is_floating_point(samba_value_dtype(a));
@@ -127,7 +127,7 @@ samba_value samba_min_of_all(samba_value a) { return of_all("min", SAMBA_OP_amin
 samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("mean", a, count, dims, keepdim, &graph, &to) || !samba_trace_need_floating(a, "mean"))
         return samba_trace_none(graph);
     samba_dtype dtype = samba_value_dtype(a);
@@ -154,7 +154,7 @@ static samba_value product_along(samba_value a, int dim)
 samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("prod", a, count, dims, keepdim, &graph, &to))
         return samba_trace_none(graph);
     samba_dtype dtype = samba_value_dtype(a);
@@ -188,7 +188,7 @@ static samba_ref upside_down(samba_graph *graph, samba_value a)
 static samba_value index_of(const char *what, bool least, samba_value a, int dim, bool keepdim)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
         return samba_trace_none(graph);
     if (samba_value_dtype(a) == SAMBA_BOOL)
@@ -209,7 +209,7 @@ samba_value samba_argmin(samba_value a, int dim, bool keepdim) { return index_of
 static samba_value extremum(const char *what, samba_op op, samba_value a, int dim, bool keepdim, samba_value *indices)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     *indices = (samba_value){0};
     if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
         return *indices = samba_trace_none(graph);
@@ -261,7 +261,7 @@ static samba_ref not_zero(samba_graph *graph, samba_value a)
 static samba_value truth(const char *what, samba_op op, bool of_none, samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter(what, a, count, dims, keepdim, &graph, &to))
         return samba_trace_none(graph);
     samba_dtype dtype = samba_value_dtype(a) == SAMBA_UINT8 ? SAMBA_UINT8 : SAMBA_BOOL;
@@ -284,7 +284,7 @@ samba_value samba_all(samba_value a, int count, const int *dims, bool keepdim)
 samba_value samba_count_nonzero(samba_value a, int count, const int *dims)
 {
     samba_graph *graph;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("count_nonzero", a, count, dims, false, &graph, &to))
         return samba_trace_none(graph);
     samba_ref kept = samba_reduction_emit(graph, SAMBA_OP_sum, not_zero(graph, a), &to);

@@ -98,7 +98,7 @@ static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, i
     int64_t count = index + 1;
     samba_value found = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, dim, count, false));
     samba_value values = samba_trace_value(graph, order(graph, SAMBA_OP_sort, line.index, dim, count, false));
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("kthvalue", a, 1, &dim, keepdim, &graph, &to))
         return samba_trace_none(graph);
     *indices = samba_reduction_leave(graph, &to, samba_slice(found, dim, index, count, 1).index);
@@ -139,7 +139,7 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
                                     : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median", "expected integers or floating-point, given bool; cast it first"));
     if (!samba_dtype_is_floating_point(samba_value_dtype(a)) || samba_value_rank(a) == 0)
         return chosen(graph, a, line, at, (size - 1) / 2, keepdim, indices);
-    samba_reduction to; /* NaN is greatest, so where there is one it is the maximum, and the index of that is wanted */
+    samba_reduced_dims to; /* NaN is greatest, so where there is one it is the maximum, and the index of that is wanted */
     samba_value first, middle, greatest = samba_max(samba_detach(a), at, true, &first);
     chosen(graph, a, line, at, (size - 1) / 2, true, &middle);
     samba_value kept = samba_where(samba_ne(greatest, greatest), first, middle);

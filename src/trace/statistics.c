@@ -32,7 +32,7 @@ samba_ref samba_trace_root(samba_graph *g, samba_ref a)
 static samba_value variance(const char *what, bool deviation, samba_value a, int count, const int *dims, double correction, bool keepdim, samba_value *mean)
 {
     samba_graph *g;
-    samba_reduction to;
+    samba_reduced_dims to;
     samba_value none = {0};
     *(mean ? mean : &none) = none;
     if (!samba_reduction_enter(what, a, count, dims, keepdim, &g, &to) || !samba_trace_need_floating(a, what))
@@ -79,7 +79,7 @@ static samba_ref without_nan(samba_graph *g, samba_ref a) { return but_where(g, 
 samba_value samba_nansum(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *g;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("nansum", a, count, dims, keepdim, &g, &to))
         return samba_trace_none(g);
     if (!samba_dtype_is_floating_point(samba_value_dtype(a)))
@@ -90,7 +90,7 @@ samba_value samba_nansum(samba_value a, int count, const int *dims, bool keepdim
 samba_value samba_nanmean(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *g;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("nanmean", a, count, dims, keepdim, &g, &to) || !samba_trace_need_floating(a, "nanmean"))
         return samba_trace_none(g);
     samba_dtype dtype = samba_value_dtype(a);
@@ -117,7 +117,7 @@ static samba_ref power(samba_graph *g, samba_ref x, double p)
 samba_value samba_vector_norm(samba_value a, double p, int count, const int *dims, bool keepdim)
 {
     samba_graph *g;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("vector_norm", a, count, dims, keepdim, &g, &to) || !samba_trace_need_floating(a, "vector_norm"))
         return samba_trace_none(g);
     if (isnan(p))
@@ -147,7 +147,7 @@ samba_value samba_vector_norm(samba_value a, double p, int count, const int *dim
 samba_value samba_logsumexp(samba_value a, int count, const int *dims, bool keepdim)
 {
     samba_graph *g;
-    samba_reduction to;
+    samba_reduced_dims to;
     if (!samba_reduction_enter("logsumexp", a, count, dims, keepdim, &g, &to))
         return samba_trace_none(g);
     samba_dtype dtype = samba_value_dtype(a);

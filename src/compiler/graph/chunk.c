@@ -50,7 +50,7 @@ static int flat_shape(const samba_node *node, int at, int count, int64_t rows, i
     return rank;
 }
 
-static int flat_dim(samba_rows rows, int64_t dim) { return (int)(dim < rows.at ? dim : dim < rows.at + rows.count ? rows.at : dim - rows.count + 1); }
+static int flat_dim(samba_row_dims rows, int64_t dim) { return (int)(dim < rows.at ? dim : dim < rows.at + rows.count ? rows.at : dim - rows.count + 1); }
 
 static samba_ref cut(chunking *c, samba_ref ref, int at, int count)
 {
@@ -71,7 +71,7 @@ static samba_ref cut(chunking *c, samba_ref ref, int at, int count)
 }
 
 /* Operand k of a node with these row dims: its rows, or all of what they share. */
-static samba_ref operand(chunking *c, const samba_node *node, samba_rows rows, int k)
+static samba_ref operand(chunking *c, const samba_node *node, samba_row_dims rows, int k)
 {
     samba_ref u = node->inputs[k];
     const samba_node *input = samba_node_at(c->region.graph, u);
@@ -92,7 +92,7 @@ static samba_ref matrix(samba_graph *out, samba_ref ref, int64_t rows, int64_t c
     return samba_emit_reshape(out, ref, 2, (int64_t[]){rows, columns});
 }
 
-static samba_ref emit_matmul(chunking *c, const samba_node *node, samba_rows rows)
+static samba_ref emit_matmul(chunking *c, const samba_node *node, samba_row_dims rows)
 {
     samba_graph *out = c->rewriter->out;
     const samba_node *a = samba_node_at(c->region.graph, node->inputs[0]), *b = samba_node_at(c->region.graph, node->inputs[1]);
@@ -115,7 +115,7 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
 {
     samba_graph *out = c->rewriter->out;
     const samba_node *node = samba_node_at(c->region.graph, ref);
-    samba_rows rows = c->region.row[ref], from = node->arity > 0 ? c->region.row[node->inputs[0]] : rows;
+    samba_row_dims rows = c->region.row[ref], from = node->arity > 0 ? c->region.row[node->inputs[0]] : rows;
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     int64_t shape[SAMBA_MAX_RANK];
@@ -184,7 +184,7 @@ static samba_ref emit_summed(chunking *c, samba_ref ref)
         samba_ref y = samba_in_region(&c->region, node->inputs[1]) ? c->chunk[node->inputs[1]] : cut(c, node->inputs[1], b->rank - 2, 1);
         part = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, a->shape[a->rank - 2], c->rows), matrix(out, y, c->rows, b->shape[b->rank - 1]));
     } else {
-        samba_rows from = c->region.row[node->inputs[0]];
+        samba_row_dims from = c->region.row[node->inputs[0]];
         int64_t dims[SAMBA_MAX_RANK];
         int count = 0;
         for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++) {
@@ -407,7 +407,7 @@ static samba_status find_and_cut(samba_compiler *compiler, samba_arena *arena, i
     const samba_graph *g = compiler->graph;
     size_t nodes = (size_t)g->node_count;
     chunking c = {.region = {.graph = g}};
-    c.region.row = samba_arena_alloc(arena, sizeof(samba_rows) * nodes);
+    c.region.row = samba_arena_alloc(arena, sizeof(samba_row_dims) * nodes);
     c.region.result = samba_arena_alloc(arena, nodes);
     c.region.tainted = samba_arena_alloc(arena, nodes);
     if (!c.region.row || !c.region.result || !c.region.tainted)

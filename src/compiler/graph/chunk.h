@@ -13,17 +13,17 @@ typedef enum samba_row_kind {
     SAMBA_ROWS_SUMMED   /* reduced over the rows: each chunk adds its part */
 } samba_row_kind;
 
-typedef struct samba_rows { /* of a node: its kind, and the dims that are the rows */
+typedef struct samba_row_dims { /* of a node: its kind, and the dims that are the rows */
     uint8_t kind;
     int8_t at, count; /* dims [at, at + count), together `rows` elements; sizes of 1 at both ends left out */
-} samba_rows;
+} samba_row_dims;
 
 typedef struct samba_region {
     const samba_graph *graph;
     int64_t rows;      /* of the value that began it */
     int64_t row_bytes; /* of that value */
     int64_t wide;      /* a value of more elements than this is never stored whole */
-    samba_rows *row;   /* per node */
+    samba_row_dims *row;   /* per node */
     uint8_t *result;   /* per node: a member that others read, or a summed one */
     uint8_t *tainted;  /* per node: outside, and depends on a result */
     bool trains;       /* BCKWD has members: it computes those of FWD again */

@@ -36,7 +36,7 @@ static bool mark(samba_region *r, samba_ref ref, samba_row_kind kind, int at, in
         at++, count--;
     while (count > 1 && node->shape[at + count - 1] == 1)
         count--;
-    r->row[ref] = (samba_rows){(uint8_t)kind, (int8_t)at, (int8_t)count};
+    r->row[ref] = (samba_row_dims){(uint8_t)kind, (int8_t)at, (int8_t)count};
     return true;
 }
 
@@ -63,7 +63,7 @@ static bool pull(samba_region *r, samba_ref ref, int at, int count, int depth)
 {
     const samba_node *node = samba_node_at(r->graph, ref);
     if (r->row[ref].kind != SAMBA_ROWS_OUTSIDE) {
-        samba_rows before = r->row[ref];
+        samba_row_dims before = r->row[ref];
         mark(r, ref, (samba_row_kind)before.kind, at, count);
         bool same = before.at == r->row[ref].at && before.count == r->row[ref].count;
         r->row[ref] = before;
@@ -103,7 +103,7 @@ static bool pull(samba_region *r, samba_ref ref, int at, int count, int depth)
 static bool classify_broadcast(samba_region *r, samba_ref ref, samba_ref first)
 {
     const samba_node *node = samba_node_at(r->graph, ref);
-    samba_rows rows = r->row[first];
+    samba_row_dims rows = r->row[first];
     int at = rows.at + node->rank - samba_node_at(r->graph, first)->rank;
     for (int i = 0; i < node->arity; i++) {
         const samba_node *input = samba_node_at(r->graph, node->inputs[i]);
@@ -118,7 +118,7 @@ static bool classify_broadcast(samba_region *r, samba_ref ref, samba_ref first)
 static bool classify_view(samba_region *r, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref), *source = samba_node_at(r->graph, node->inputs[0]);
-    samba_rows rows = r->row[node->inputs[0]];
+    samba_row_dims rows = r->row[node->inputs[0]];
     int at, count;
     switch (node->op) {
     case SAMBA_OP_expand:
@@ -143,7 +143,7 @@ static bool classify_view(samba_region *r, samba_ref ref)
 static bool classify_reduce(samba_region *r, samba_ref ref)
 {
     const samba_node *node = samba_node_at(r->graph, ref), *source = samba_node_at(r->graph, node->inputs[0]);
-    samba_rows rows = r->row[node->inputs[0]];
+    samba_row_dims rows = r->row[node->inputs[0]];
     bool none = true, all = true;
     for (int d = rows.at; d < rows.at + rows.count; d++) {
         bool reduced = false;
@@ -167,7 +167,7 @@ static bool classify_matmul(samba_region *r, samba_ref ref)
     samba_ref a = node->inputs[0], b = node->inputs[1];
     const samba_node *na = samba_node_at(r->graph, a), *nb = samba_node_at(r->graph, b);
     bool in_a = samba_in_region(r, a), in_b = samba_in_region(r, b);
-    samba_rows ra = r->row[a], rb = r->row[b];
+    samba_row_dims ra = r->row[a], rb = r->row[b];
     if (in_a && !in_b && is_matrix(nb) && ra.at + ra.count < na->rank && numel(na) == r->rows * na->shape[na->rank - 1])
         return mark(r, ref, SAMBA_ROWS_MEMBER, ra.at + node->rank - na->rank, ra.count);
     if (in_b && !in_a && is_matrix(na) && is_matrix(nb) && rb.at == nb->rank - 1)
@@ -272,7 +272,7 @@ bool samba_region_find(samba_region *r, samba_ref anchor)
     if (!is_matrix(b) || a->rank != node->rank)
         return false;
     size_t nodes = (size_t)r->graph->node_count;
-    memset(r->row, 0, sizeof(samba_rows) * nodes);
+    memset(r->row, 0, sizeof(samba_row_dims) * nodes);
     memset(r->result, 0, nodes);
     memset(r->tainted, 0, nodes);
     r->trains = false;
