@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread on the processor of another of its team moves away (device/cpu/spread.h) and may run where it could before; one that is put back
+ * A thread on the processor of another of its team moves away (device/cpu/affinity.h) and may run where it could before; one that is put back
  * every time waits longer from move to move; where there is one processor nothing happens. */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "device/cpu/spread.h"
+#include "device/cpu/affinity.h"
 
 #ifdef __linux__
 static cpu_set_t allowed;
@@ -43,13 +43,13 @@ static void come_back(void)
 static void test_moves(void **state)
 {
     (void)state;
-    samba_spread team[2] = {0};
+    samba_affinity team[2] = {0};
     cpu_set_t after;
     int moves = 0;
     for (int i = 0; i < 200; i++) {
         atomic_store(&team[0].processor, first + 1);
         come_back();
-        samba_spread_enter(team, 1);
+        samba_affinity_enter(team, 1);
         moves += atomic_load(&team[1].processor) != first + 1;
         assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
         assert_true(CPU_EQUAL(&after, &allowed));
@@ -64,14 +64,14 @@ static void test_moves(void **state)
 static void test_one_processor(void **state)
 {
     (void)state;
-    samba_spread team[2] = {0};
+    samba_affinity team[2] = {0};
     cpu_set_t one, after;
     CPU_ZERO(&one);
     CPU_SET((size_t)first, &one);
     put(&one);
     for (int i = 0; i < 10; i++) {
-        samba_spread_enter(team, 0);
-        samba_spread_enter(team, 1);
+        samba_affinity_enter(team, 0);
+        samba_affinity_enter(team, 1);
         assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
         assert_true(CPU_EQUAL(&after, &one));
         assert_int_equal(atomic_load(&team[1].processor), first + 1);

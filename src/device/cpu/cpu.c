@@ -18,7 +18,7 @@
 #include "device/cpu/barrier.h"
 #include "device/device.h"
 #include "device/cpu/reuse.h"
-#include "device/cpu/spread.h"
+#include "device/cpu/affinity.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -50,7 +50,7 @@ typedef struct cpu_device {
     samba_arena arena, prepared; /* the latter: what stages were prepared to */
     const samba_plan *plan;
     samba_prepared *stages;
-    samba_spread *team; /* where the threads are */
+    samba_affinity *team; /* where the threads are */
     uint8_t *shared, *far; /* per stage: run by all threads; touches what is in no cache */
     samba_host_memory scratch, kept;
     samba_constants constants;
@@ -543,7 +543,7 @@ static void run_part(void *argument, int thread, int team)
     const common_run *common = argument;
     cpu_device *cpu = common->cpu;
     if (thread > 0)
-        samba_spread_enter(cpu->team, thread);
+        samba_affinity_enter(cpu->team, thread);
     if (common->shared_in) {
         copy_in(cpu, common->run, thread, team);
         samba_barrier_wait(&cpu->barrier, team);
@@ -558,7 +558,7 @@ static void run_part(void *argument, int thread, int team)
 static void run_together(cpu_device *cpu, const samba_device_run *run, bool shared_in, bool shared_out)
 {
     common_run common = {cpu, run, shared_in, shared_out};
-    samba_spread_enter(cpu->team, 0);
+    samba_affinity_enter(cpu->team, 0);
     samba_team(cpu->threads, run_part, &common);
 }
 

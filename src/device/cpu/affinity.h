@@ -6,17 +6,17 @@
  * processor of an earlier one of its team moves away, once; nothing is pinned, the scheduler stays free to move it later.
  *
  * A record for each thread belongs to the caller, zeroed at first; others read it while its thread writes. */
-#ifndef SAMBA_SPREAD_H
-#define SAMBA_SPREAD_H
+#ifndef SAMBA_AFFINITY_H
+#define SAMBA_AFFINITY_H
 
 #include <stdatomic.h>
 
-typedef struct samba_spread {
+typedef struct samba_affinity {
     _Alignas(64) atomic_int processor; /* processor + 1; 0: not known */
     int wait, patience;            /* regions until it may move again; how many it will wait after that */
-} samba_spread;
+} samba_affinity;
 
 /* By each thread as it enters a region, thread 0 first. */
-void samba_spread_enter(samba_spread *team, int thread);
+void samba_affinity_enter(samba_affinity *team, int thread);
 
 #endif

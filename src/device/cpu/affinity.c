@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See spread.h. Elsewhere than on Linux threads stay where they are. */
+ * See affinity.h. Elsewhere than on Linux threads stay where they are. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
-#include "device/cpu/spread.h"
+#include "device/cpu/affinity.h"
 
 #include <sched.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #ifdef __linux__
 #define LONGEST 64 /* regions between two moves of a thread that is put back again and again: it and the scheduler shall not quarrel */
 
-static void move_away(const samba_spread *team, int thread)
+static void move_away(const samba_affinity *team, int thread)
 {
     cpu_set_t allowed, rest;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
@@ -27,7 +27,7 @@ static void move_away(const samba_spread *team, int thread)
         sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
-void samba_spread_enter(samba_spread *team, int thread)
+void samba_affinity_enter(samba_affinity *team, int thread)
 {
     int here = sched_getcpu() + 1;
     bool taken = false;
@@ -46,7 +46,7 @@ void samba_spread_enter(samba_spread *team, int thread)
     atomic_store_explicit(&team[thread].processor, here, memory_order_relaxed);
 }
 #else
-void samba_spread_enter(samba_spread *team, int thread)
+void samba_affinity_enter(samba_affinity *team, int thread)
 {
     (void)team;
     (void)thread;
