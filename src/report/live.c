@@ -10,9 +10,9 @@
 
 enum { UNSEEN = -1, SHARED = SAMBA_LIVE_LASTING };
 
-typedef struct life {
+typedef struct live_range {
     int32_t first, last, kind;
-} life;
+} live_range;
 
 typedef struct change { /* a buffer begins or ends */
     int32_t stage, by, buffer;
@@ -83,24 +83,24 @@ static samba_status cover_begin(cover *c, const samba_plan *plan, samba_arena *a
     return SAMBA_OK;
 }
 
-static void touch(life *lives, int32_t buffer, int32_t stage)
+static void touch(live_range *ranges, int32_t buffer, int32_t stage)
 {
     if (buffer < 0)
         return;
-    if (lives[buffer].first < 0)
-        lives[buffer].first = stage;
-    lives[buffer].last = stage;
+    if (ranges[buffer].first < 0)
+        ranges[buffer].first = stage;
+    ranges[buffer].last = stage;
 }
 
-static void find_lives(const samba_plan *plan, life *lives)
+static void find_ranges(const samba_plan *plan, live_range *ranges)
 {
     for (int32_t s = 0; s < plan->stage_count; s++) {
         const samba_stage *stage = &plan->stages[s];
         for (int32_t o = 0; o < stage->operand_count; o++)
-            touch(lives, stage->operands[o].buffer, s);
+            touch(ranges, stage->operands[o].buffer, s);
         if (stage->kind == SAMBA_STAGE_CONTRACT) {
-            touch(lives, stage->contract.a.buffer, s);
-            touch(lives, stage->contract.b.buffer, s);
+            touch(ranges, stage->contract.a.buffer, s);
+            touch(ranges, stage->contract.b.buffer, s);
         }
     }
 }
@@ -114,30 +114,30 @@ static samba_live_kind kind_of(int32_t tensor_kind)
 }
 
 /* What kind of memory each buffer is; each counts once. */
-static samba_status find_kinds(const samba_plan *plan, samba_arena *arena, life *lives)
+static samba_status find_kinds(const samba_plan *plan, samba_arena *arena, live_range *ranges)
 {
     samba_constants constants;
     SAMBA_TRY(samba_constants_find(plan, arena, &constants));
     for (int32_t i = 0; i < plan->tensor_count; i++)
-        lives[plan->tensors[i].buffer].kind = (int32_t)kind_of(plan->tensors[i].kind);
+        ranges[plan->tensors[i].buffer].kind = (int32_t)kind_of(plan->tensors[i].kind);
     for (int32_t i = 0; i < plan->argin_count; i++)
-        if (lives[plan->argins[i].buffer].kind == SHARED)
-            lives[plan->argins[i].buffer].kind = SAMBA_LIVE_INPUTS;
+        if (ranges[plan->argins[i].buffer].kind == SHARED)
+            ranges[plan->argins[i].buffer].kind = SAMBA_LIVE_INPUTS;
     for (int32_t i = 0; i < plan->constant_count; i++)
-        lives[plan->constants[i].buffer].kind = SAMBA_LIVE_CONSTANTS;
+        ranges[plan->constants[i].buffer].kind = SAMBA_LIVE_CONSTANTS;
     for (int32_t b = 0; b < plan->buffer_count; b++)
-        if (constants.buffer[b] && lives[b].kind == SHARED && lives[b].first >= 0)
-            lives[b].kind = SAMBA_LIVE_CONSTANTS;
+        if (constants.buffer[b] && ranges[b].kind == SHARED && ranges[b].first >= 0)
+            ranges[b].kind = SAMBA_LIVE_CONSTANTS;
     return SAMBA_OK;
 }
 
 /* Bytes that the kinds of memory that last have, in turn; what two kinds share is the earlier one's. */
-static int64_t cover_lasting(const samba_plan *plan, const life *lives, cover *c, samba_live *live)
+static int64_t cover_lasting(const samba_plan *plan, const live_range *ranges, cover *c, samba_live *live)
 {
     int64_t covered = 0;
     for (int kind = 0; kind < SAMBA_LIVE_LASTING; kind++) {
         for (int32_t b = 0; b < plan->buffer_count; b++)
-            if (lives[b].kind == kind)
+            if (ranges[b].kind == kind)
                 cover_buffer(c, &plan->buffers[b], 1);
         live->lasting[kind] = (double)(c->length[1] - covered);
         covered = c->length[1];
@@ -149,27 +149,27 @@ samba_status samba_live_find(const samba_plan *plan, const samba_memory_info *me
 {
     *live = (samba_live){.peak = -1};
     size_t buffers = (size_t)plan->buffer_count + 1;
-    life *lives = samba_arena_alloc(arena, sizeof *lives * buffers);
+    live_range *ranges = samba_arena_alloc(arena, sizeof *ranges * buffers);
     change *changes = samba_arena_alloc(arena, sizeof *changes * 2 * buffers);
     live->activations = samba_arena_alloc(arena, sizeof(double) * ((size_t)plan->stage_count + 1));
     cover c;
-    if (!lives || !changes || !live->activations)
+    if (!ranges || !changes || !live->activations)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(cover_begin(&c, plan, arena));
     for (int32_t b = 0; b < plan->buffer_count; b++)
-        lives[b] = (life){UNSEEN, UNSEEN, SHARED};
-    find_lives(plan, lives);
-    SAMBA_TRY(find_kinds(plan, arena, lives));
-    int64_t lasting = cover_lasting(plan, lives, &c, live);
+        ranges[b] = (live_range){UNSEEN, UNSEEN, SHARED};
+    find_ranges(plan, ranges);
+    SAMBA_TRY(find_kinds(plan, arena, ranges));
+    int64_t lasting = cover_lasting(plan, ranges, &c, live);
     live->lasting[SAMBA_LIVE_SCRATCH] += (double)memory->scratch;
     if (memory->constants > plan->memory.constants) /* packed for this machine's kernels */
         live->lasting[SAMBA_LIVE_CONSTANTS] += (double)(memory->constants - plan->memory.constants);
 
     size_t count = 0, next = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++)
-        if (lives[b].kind == SHARED && lives[b].first >= 0) {
-            changes[count++] = (change){lives[b].first, 1, b};
-            changes[count++] = (change){lives[b].last + 1, -1, b};
+        if (ranges[b].kind == SHARED && ranges[b].first >= 0) {
+            changes[count++] = (change){ranges[b].first, 1, b};
+            changes[count++] = (change){ranges[b].last + 1, -1, b};
         }
     qsort(changes, count, sizeof *changes, by_stage);
     for (int32_t s = 0; s < plan->stage_count; s++) {

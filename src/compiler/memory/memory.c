@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One arena for everything: first what lasts (parameters, gradients, optimizer state, inputs, outputs, hyperparameters), then
- * intermediates, which share memory where their lives (first to last stage that touches them) do not meet. Parameters, gradients and each kind of
+ * intermediates, which share memory where their live ranges (first to last stage that touches them) do not meet. Parameters, gradients and each kind of
  * optimizer state lie in the same order without gaps but alignment, so that an update of many tensors is one pass over memory.
  *
  * Values that are computed of constants alone (plan/constants.c) last as well: devices compute them once and not in every run.
@@ -13,34 +13,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct life {
+typedef struct live_range {
     int32_t buffer, first, last; /* stages; first > last: never touched */
     int64_t bytes, offset;
-} life;
+} live_range;
 
 static int64_t aligned(int64_t bytes) { return (bytes + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT; }
 
-static void touch(life *lives, int32_t buffer, int32_t stage)
+static void touch(live_range *ranges, int32_t buffer, int32_t stage)
 {
     if (buffer < 0)
         return;
-    if (lives[buffer].first > stage)
-        lives[buffer].first = stage;
-    if (lives[buffer].last < stage)
-        lives[buffer].last = stage;
+    if (ranges[buffer].first > stage)
+        ranges[buffer].first = stage;
+    if (ranges[buffer].last < stage)
+        ranges[buffer].last = stage;
 }
 
-static void measure_lives(const samba_plan *plan, life *lives)
+static void measure_ranges(const samba_plan *plan, live_range *ranges)
 {
     for (int32_t b = 0; b < plan->buffer_count; b++)
-        lives[b] = (life){b, INT32_MAX, -1, plan->buffers[b].bytes, -1};
+        ranges[b] = (live_range){b, INT32_MAX, -1, plan->buffers[b].bytes, -1};
     for (int32_t s = 0; s < plan->stage_count; s++) {
         const samba_stage *stage = &plan->stages[s];
         for (int32_t o = 0; o < stage->operand_count; o++)
-            touch(lives, stage->operands[o].buffer, s);
+            touch(ranges, stage->operands[o].buffer, s);
         if (stage->kind == SAMBA_STAGE_CONTRACT) {
-            touch(lives, stage->contract.a.buffer, s);
-            touch(lives, stage->contract.b.buffer, s);
+            touch(ranges, stage->contract.a.buffer, s);
+            touch(ranges, stage->contract.b.buffer, s);
         }
     }
 }
@@ -79,22 +79,22 @@ static void settle(samba_plan *plan, int32_t buffer, int64_t *end, int64_t *part
 
 static int larger_first(const void *left, const void *right)
 {
-    const life *a = left, *b = right;
+    const live_range *a = left, *b = right;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? 1 : -1;
     return a->buffer - b->buffer;
 }
 
-/* Each at the lowest offset free during its life; allocated ones are kept sorted by offset. */
-static int64_t share(life *lives, int64_t count, const life **allocated)
+/* Each at the lowest offset free during its live range; allocated ones are kept sorted by offset. */
+static int64_t share(live_range *ranges, int64_t count, const live_range **allocated)
 {
     int64_t allocated_count = 0, top = 0;
-    qsort(lives, (size_t)count, sizeof(life), larger_first);
+    qsort(ranges, (size_t)count, sizeof(live_range), larger_first);
     for (int64_t i = 0; i < count; i++) {
-        life *l = &lives[i];
+        live_range *l = &ranges[i];
         int64_t need = aligned(l->bytes > 0 ? l->bytes : 1), at = 0;
         for (int64_t k = 0; k < allocated_count; k++) {
-            const life *p = allocated[k];
+            const live_range *p = allocated[k];
             if (p->last < l->first || p->first > l->last)
                 continue;
             if (p->offset - at >= need)
@@ -146,14 +146,14 @@ samba_status samba_pass_memory(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
     size_t buffers = (size_t)plan->buffer_count + 1;
-    life *lives = samba_arena_alloc(&c->arena, sizeof(life) * buffers), *shared = samba_arena_alloc(&c->arena, sizeof(life) * buffers);
-    const life **allocated = samba_arena_alloc(&c->arena, sizeof(life *) * buffers);
+    live_range *ranges = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers), *shared = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers);
+    const live_range **allocated = samba_arena_alloc(&c->arena, sizeof(live_range *) * buffers);
     samba_plan_tensor **tensors = samba_arena_alloc(&c->arena, sizeof(void *) * (size_t)(plan->tensor_count + 1));
     bool *settled = samba_arena_alloc(&c->arena, buffers), *lasting = samba_arena_alloc(&c->arena, buffers);
-    if (!lives || !shared || !allocated || !tensors || !settled || !lasting)
+    if (!ranges || !shared || !allocated || !tensors || !settled || !lasting)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(find_lasting(c, lasting));
-    measure_lives(plan, lives);
+    measure_ranges(plan, ranges);
     int64_t end = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++)
         tensors[t] = &plan->tensors[t];
@@ -168,14 +168,14 @@ samba_status samba_pass_memory(samba_compiler *c)
     }
     int64_t count = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++) {
-        bool touched = lives[b].last >= 0;
-        bool late = touched && c->stage_phase[lives[b].first] >= SAMBA_GRADNORM && c->stage_phase[lives[b].last] != c->stage_phase[lives[b].first];
+        bool touched = ranges[b].last >= 0;
+        bool late = touched && c->stage_phase[ranges[b].first] >= SAMBA_GRADNORM && c->stage_phase[ranges[b].last] != c->stage_phase[ranges[b].first];
         if (settled[b])
             continue;
         if (c->persistent[b] || late || lasting[b])
             settle(plan, b, &end, lasting[b] ? &plan->memory.constants : c->persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
         else if (touched)
-            shared[count++] = lives[b];
+            shared[count++] = ranges[b];
     }
     int64_t activations = share(shared, count, allocated);
     for (int64_t i = 0; i < count; i++)
@@ -184,7 +184,7 @@ samba_status samba_pass_memory(samba_compiler *c)
     plan->memory_bytes = end + activations;
     plan->memory.total = plan->memory_bytes;
     for (int32_t b = 0; b < plan->buffer_count; b++) /* made, then not needed: it has no bytes */
-        if (!settled[b] && !c->persistent[b] && lives[b].last < 0)
+        if (!settled[b] && !c->persistent[b] && ranges[b].last < 0)
             plan->buffers[b] = (samba_buffer){0, 0};
     return SAMBA_OK;
 }
