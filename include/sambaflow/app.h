@@ -116,10 +116,10 @@ typedef struct samba_app {
     const char *name; /* of the graph, and of the PEF unless --pef-name says otherwise */
     const char *description;
     samba_model model;
-    const void *settings; /* the model's options: what the own options below point into */
+    const void *settings; /* the model's options: the own options below point into it */
     int option_count;
     const samba_app_option *options;
-    /* What is wrong with options that do not go together, as one sentence; NULL: nothing. May itself be NULL. */
+    /* Returns a sentence that says which options do not go together; NULL: all do. May itself be NULL. */
     const char *(*check)(const void *settings);
     /* Fills up to SAMBA_APP_MAX_INPUTS inputs for a batch, returns how many. */
     int (*inputs)(const void *settings, int64_t batch_size, samba_app_input *inputs);

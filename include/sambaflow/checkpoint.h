@@ -10,7 +10,7 @@
  *   checkpoint.json          step, seed, counters and hyperparameters, the program's text, and the size and checksum of each file
  *
  * It is written under another name, reaches the disk, and only then is renamed: under its own name a checkpoint is whole, whenever the process
- * or the machine stops. Older ones are deleted after that. What an interrupted save has left is removed by the next one. */
+ * or the machine stops. Older ones are deleted after that. The next save removes the remains of an interrupted one. */
 #ifndef SAMBAFLOW_CHECKPOINT_H
 #define SAMBAFLOW_CHECKPOINT_H
 
@@ -49,7 +49,7 @@ SAMBA_API samba_status samba_checkpoint_open(samba_context *context, const char 
 SAMBA_API samba_status samba_checkpoint_newest(samba_context *context, const char *folder, samba_checkpoint **checkpoint);
 SAMBA_API void samba_checkpoint_free(samba_checkpoint *checkpoint);
 
-/* What these give lives as long as the checkpoint. */
+/* Results of these functions live as long as the checkpoint. */
 SAMBA_API const char *samba_checkpoint_path(const samba_checkpoint *checkpoint);
 SAMBA_API int64_t samba_checkpoint_step(const samba_checkpoint *checkpoint);
 SAMBA_API const char *samba_checkpoint_text(const samba_checkpoint *checkpoint); /* NULL: none */

@@ -41,7 +41,7 @@ typedef enum samba_precision { /* numbers are part of the file format */
                        are float32; parameters, gradients and optimizers stay as traced (samba_graphamp_push leaves parts out) */
 } samba_precision;
 
-typedef enum samba_mapping { /* how the graph is placed on the device; numbers are part of the file format */
+typedef enum samba_mapping { /* how the graph is mapped to the device; numbers are part of the file format */
     SAMBA_MAPPING_SECTION = 0, /* each phase is cut into sections that fit the fast memory one by one */
     SAMBA_MAPPING_SPATIAL = 1  /* forward and backward are one section, which fits as a whole */
 } samba_mapping;
@@ -71,7 +71,7 @@ typedef struct samba_compile_options {
                               Kernels' scratch, which depends on CPU and threads, comes on top (samba_session_memory) */
     samba_mapping mapping;
     int64_t fast_memory; /* > 0: bytes of fast memory that a section may use, all memory that its stages touch counted once; 0: as much as there is. Sections end
-                            between modules where they can, and never inside a samba_op_fusion_push. What is computed does not depend on it, bit by bit.
+                            between modules where they can, and never inside a samba_op_fusion_push. The results do not depend on it, bit by bit.
                             ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit */
     bool verify; /* run the verifier after every pass (tests do) */
 } samba_compile_options;

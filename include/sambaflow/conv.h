@@ -62,7 +62,8 @@ SAMBA_API samba_value samba_functional_conv_transpose3d(samba_value input, samba
 typedef struct samba_unfold_options {
     int64_t dilation[2], padding[2], stride[2];
 } samba_unfold_options;
-/* torch.nn.functional.unfold: (N, C, H, W) -> (N, C * kernel height * kernel width, windows), any dtype; at most 1024 places in a kernel. */
+/* torch.nn.functional.unfold: (N, C, H, W) -> (N, C * kernel height * kernel width, windows), any dtype; a kernel has at most
+ * 1024 elements. */
 SAMBA_API samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba_unfold_options *options);
 /* torch.nn.functional.fold: back to (N, C, *output_size); where windows overlap, the sum. */
 SAMBA_API samba_value samba_fold(samba_value input, const int64_t output_size[2], const int64_t kernel[2], const samba_unfold_options *options);

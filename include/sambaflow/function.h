@@ -32,7 +32,7 @@ typedef struct samba_function_options {
     bool train;      /* false: dropout does nothing, and there are no hyperparameters */
     uint64_t seed;   /* of dropout whose seed is not set: each run has another one */
     bool reference;  /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators
-                        mean, in double. What everything else is tested against; slow, one thread, and a run allocates */
+                        mean, in double. Everything else is tested against it; slow, one thread, and a run allocates */
     bool unfused;    /* true: each operator is a stage of its own, to find out whether a difference comes from fusing them; slower */
 } samba_function_options;
 SAMBA_API samba_function_options samba_function_defaults(void);
@@ -51,7 +51,7 @@ SAMBA_API samba_status samba_function_output(const samba_function *function, int
 
 /* As many tensors of each as there are, in order; names do not matter, dtypes and shapes must be equal. Any view may be given; an output may
  * not be expanded, and may be the memory of an input. Large tensors that are C-contiguous at multiples of 64 bytes are used where they lie.
- * What is refused changes nothing; an index out of range that the graph computes itself may leave outputs of any value. Errors: ARGUMENT, SHAPE,
+ * A run that is refused changes nothing; an index out of range that the graph computes itself may leave outputs of any value. Errors: ARGUMENT, SHAPE,
  * DTYPE, MEMORY. */
 SAMBA_API samba_status samba_function_run(samba_function *function, samba_tensor *const *inputs, samba_tensor *const *outputs);
 /* The same over C-contiguous memory of the right dtypes and sizes, which nobody can check. */
@@ -59,7 +59,7 @@ SAMBA_API samba_status samba_function_run_memory(samba_function *function, void 
 
 /* A dropout's rate "<name>.p" or seed "<name>.seed", until set again; NAME lists what there is. */
 SAMBA_API samba_status samba_function_set(samba_function *function, const samba_hyperparameter *hyperparameter);
-/* What the function holds. */
+/* Bytes of memory that the function has. */
 SAMBA_API samba_status samba_function_memory(const samba_function *function, samba_memory_info *memory);
 
 /* The graph of gradients: its outputs are "<input>.grad" of the `count` named inputs of `graph`, in that order (zeros where no output depends

@@ -42,8 +42,9 @@ SAMBA_API void samba_text_free(samba_context *context, char *text);
  * loss of one may be an output of the other where backward starts from the same ones. */
 SAMBA_API samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph *model);
 
-/* What gradients of the outputs and losses, in the order they were named, start from when the graph is compiled for training: 1, 0, or NaN for
- * one that has no gradient of its own. `count` is how many there are. Errors: those of compiling, where there is nothing to differentiate. */
+/* The values from which the gradients of outputs and losses start when the graph is compiled for training, in the order they
+ * were named: 1, 0, or NaN for one that has no gradient of its own. `count` is their number. Errors: those of compiling, where
+ * there is nothing to differentiate. */
 SAMBA_API samba_status samba_graph_starts(const samba_graph *graph, int count, double *starts);
 
 /* One operator or leaf. Strings and inputs belong to the graph; the latter until something is added to it. */
@@ -61,7 +62,8 @@ typedef struct samba_node_info {
 SAMBA_API int64_t samba_graph_node_count(const samba_graph *graph);
 SAMBA_API samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_node_info *info);
 
-/* What a model holds by name, torch's named_parameters and named_buffers: parameters and buffers together, in the order in which they were made. */
+/* A parameter or a buffer (torch's named_parameters and named_buffers). Both are numbered together, in the order in which they
+ * were made. */
 typedef struct samba_parameter_info {
     const char *name; /* as in a state_dict; belongs to the graph */
     bool buffer;      /* of samba_register_buffer: no gradient reaches it */
@@ -93,11 +95,11 @@ SAMBA_API int samba_value_dim(samba_value value, const char *what, int dim);
 SAMBA_API void samba_scope_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_scope_pop(samba_graph *graph);
 
-/* Where in the user's model comes from what is traced from here on. Errors, the graph's text, the PEF and `sambaflow inspect` say it;
- * gradients have the location of the operator they belong to. What a graph computes, and its hash, do not depend on it.
+/* The location in the user's model of all that is traced from here on. Errors, the graph's text, the PEF and `sambaflow inspect`
+ * show it; gradients have the location of the operator they belong to. Neither what a graph computes nor its hash depends on it.
  *
- * A module's path, as torch's named_modules has it ("encoder.layers.0"), instead of the scope; no name begins with it. "" or NULL: the
- * scope again. samba_scope_push, and so a layer, sets the path to the scope, samba_scope_pop to what it was before. */
+ * A module's path, as torch's named_modules has it ("encoder.layers.0"), instead of the scope; no name begins with it. "" or
+ * NULL: the scope again. samba_scope_push, and so a layer, sets the path to the scope; samba_scope_pop sets it back. */
 SAMBA_API void samba_set_module(samba_graph *graph, const char *path);
 /* A line of a program, kept as "model.py:42", without folders. NULL: none. */
 SAMBA_API void samba_set_source(samba_graph *graph, const char *file, int line);
@@ -108,8 +110,8 @@ SAMBA_API void samba_set_source(samba_graph *graph, const char *file, int line);
 SAMBA_API void samba_op_fusion_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_op_fusion_pop(samba_graph *graph);
 
-/* What is traced between push and pop is computed as written when mixed precision is asked for (enabled false), or again as
- * mixed precision does it (true). Regions nest, at most 64 deep. Without mixed precision they change nothing. */
+/* For mixed precision: operators traced between push and pop are computed as they are written (enabled false), or as mixed
+ * precision computes them again (true). Regions nest, at most 64 deep. Without mixed precision they change nothing. */
 SAMBA_API void samba_graphamp_push(samba_graph *graph, bool enabled);
 SAMBA_API void samba_graphamp_pop(samba_graph *graph);
 
@@ -132,11 +134,12 @@ SAMBA_API samba_value samba_parameter(samba_graph *graph, const char *name, samb
 /* A named tensor that no gradient reaches (torch.nn.Module.register_buffer): any dtype; an optimizer leaves it alone, checkpoints have it. */
 SAMBA_API samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                    samba_initializer initializer);
-/* 1 in a run that trains, 0 in one that does not (samba_run_options.train) and in what is compiled for inference: what torch's train() and
- * eval() decide, for samba_where. The hyperparameter "training", rank-0 float64; one a graph. */
+/* A value that is 1 in a run that trains (samba_run_options.train), and 0 in any other run and in a graph that is compiled for
+ * inference: samba_where chooses by it what torch chooses by train() and eval(). It is the hyperparameter "training", rank-0
+ * float64; one a graph. */
 SAMBA_API samba_value samba_training(samba_graph *graph);
-/* What a buffer holds after FWD: of its dtype and shape. Values of this run still are what it held before. Once a buffer. An input too may be assigned: its
- * device memory keeps the value for runs that are not given that input. */
+/* Sets the value that a buffer has after FWD, of its dtype and shape; once a buffer. Values of this run still read its old
+ * value. An input may be assigned too: its device memory keeps the value for runs that are not given that input. */
 SAMBA_API void samba_assign(samba_value buffer, samba_value value);
 
 #ifdef __cplusplus

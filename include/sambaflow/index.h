@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements by their index. Indices are int64 or int32 and count from 0; those of samba_index, samba_index_put, samba_take and samba_put may also
- * count from the end, as PyTorch's. One that is out of range fails the run: before it where indices come straight from an input, else as an
- * error that names the operator. Dims may be negative. Values keep their dtype and every bit; gradients are PyTorch's. What is written to one place
- * several times comes in the order of the index, whatever the number of threads. */
+ * Elements by their index. Indices are int64 or int32 and count from 0; those of samba_index, samba_index_put, samba_take and
+ * samba_put may also count from the end, as PyTorch's. One that is out of range fails the run: before it where indices come
+ * straight from an input, else as an error that names the operator. Dims may be negative. Values keep their dtype and every bit;
+ * gradients are PyTorch's. Several values that go to one element come in the order of the index, whatever the number of threads. */
 #ifndef SAMBAFLOW_INDEX_H
 #define SAMBAFLOW_INDEX_H
 
@@ -42,9 +42,9 @@ SAMBA_API samba_value samba_functional_embedding_bag(samba_value index, samba_va
 SAMBA_API samba_value samba_gather(samba_value a, int dim, samba_value index);
 /* torch.take_along_dim: the same, of shapes that broadcast against each other along other dims. */
 SAMBA_API samba_value samba_take_along_dim(samba_value a, samba_value index, int dim);
-/* torch.scatter, scatter_add, scatter_reduce: a copy of a, to whose places that gather would read elements of `source` are written, added or
- * combined. `source` has a's dtype and reaches as far as the index along every dim; one of rank 0 is for all places. exclude_self: what a held
- * where something is written does not count (include_self=False). */
+/* torch.scatter, scatter_add, scatter_reduce: a copy of a, in which elements of `source` are written, added or combined where
+ * gather would read. `source` has a's dtype and reaches as far as the index along every dim; one of rank 0 serves all elements.
+ * exclude_self: the old value of an element that is written does not count (include_self=False). */
 typedef enum samba_scatter_reduction {
     SAMBA_SCATTER_SUM = 0, SAMBA_SCATTER_MEAN = 1, SAMBA_SCATTER_PROD = 2, SAMBA_SCATTER_AMAX = 3, SAMBA_SCATTER_AMIN = 4
 } samba_scatter_reduction;
@@ -63,9 +63,10 @@ SAMBA_API samba_value samba_index_reduce(samba_value a, int dim, samba_value ind
 /* a[indices[0], indices[1], ...] as in Python: one index for each of the first `count` dims, a zeroed value for all of a dim. They broadcast
  * against each other; their dims stand where the first of those dims stood, or in front when other dims lie between. */
 SAMBA_API samba_value samba_index(samba_value a, int count, const samba_value *indices);
-/* torch.index_put: a copy of a with `values`, which broadcast to the shape that samba_index gives, in these places; accumulate: added. */
+/* torch.index_put: a copy of a, in which the elements that samba_index would read are `values`, which broadcast to that shape;
+ * accumulate: the values are added. */
 SAMBA_API samba_value samba_index_put(samba_value a, int count, const samba_value *indices, samba_value values, bool accumulate);
-/* torch.take and torch.Tensor.put: places of a as one line. */
+/* torch.take and torch.Tensor.put: elements of a by their number in C order. */
 SAMBA_API samba_value samba_take(samba_value a, samba_value index);
 SAMBA_API samba_value samba_put(samba_value a, samba_value index, samba_value source, bool accumulate);
 

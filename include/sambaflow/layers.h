@@ -95,8 +95,8 @@ SAMBA_API samba_value samba_bernoulli(samba_value p, const char *name); /* 1 wit
 /* torch.nn.functional.gumbel_softmax: softmax of logits and noise; hard: its greatest element as one-hot, with the softmax's gradient. */
 SAMBA_API samba_value samba_gumbel_softmax(samba_value logits, const char *name, double tau, bool hard, int dim);
 
-/* torch.nn.Sequential: layers one after another, inside the name "<name>" under their numbers, "0", "1" ..., so that torch's state dicts fit. What a
- * layer is called with stands in an array; a function without parameters takes its number too.
+/* torch.nn.Sequential: layers one after another, inside the name "<name>" under their numbers, "0", "1" ..., so that torch's state dicts fit. The
+ * arguments of the layers stand in an array; a function without parameters takes its number too.
  *
  *   static samba_value conv(samba_value x, const char *name, const void *options) { return samba_conv2d(x, name, *(const int64_t *)options, three, &same); }
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Several graphs in one PEF, compiled in the order they are added: each with inputs, outputs and optimizers of its own, run by its name
- * (samba_run_options.graph_name). What has one name in several graphs is one: parameters, buffers, inputs, outputs, hyperparameters. So a model
+ * (samba_run_options.graph_name). A name means one thing in all graphs: a parameter, buffer, input, output or hyperparameter. So a model
  * that is trained by one graph answers by another, and a cache in a buffer (samba_register_buffer) is filled by one and read by the next. Memory is
  * planned for all of them together: what they share once, and for intermediates as much as the greediest needs. */
 #ifndef SAMBAFLOW_MULTIGRAPH_H

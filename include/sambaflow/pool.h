@@ -49,8 +49,9 @@ SAMBA_API samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t o
 SAMBA_API samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2]);
 SAMBA_API samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t output_size[3]);
 
-/* torch.nn.functional.max_unpool1d, 2d, 3d: zeros of `output_size` in the last `spatial` dims, but for the elements of a, each of which goes to its
- * place in `indices`, counted over the dims of space: what the functions above gave. Of several in one place one is there. */
+/* torch.nn.functional.max_unpool1d, 2d, 3d: zeros of `output_size` in the last `spatial` dims, but for the elements of a. Each
+ * goes to the element that `indices` names, counted over the dims of space, as the functions above gave them. Where several go
+ * to one element, one of them is there. */
 SAMBA_API samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, const int64_t *output_size);
 
 /* torch.nn.functional.lp_pool1d ...: the norm_type-th root of the windows' sums of powers. stride NULL or 0: the kernel's size. */

@@ -33,7 +33,7 @@ SAMBA_API samba_value samba_aminmax(samba_value a, int count, const int *dims, b
 /* int64; the first of equal ones; NaN is greatest and least. For torch's dim=None reshape to one dim first. */
 SAMBA_API samba_value samba_argmax(samba_value a, int dim, bool keepdim);
 SAMBA_API samba_value samba_argmin(samba_value a, int dim, bool keepdim);
-/* torch.max and torch.min along a dim: the value, to whose place alone the gradient goes, and the place. */
+/* torch.max and torch.min along a dim: the value and its index. The gradient goes to that element alone. */
 SAMBA_API samba_value samba_max(samba_value a, int dim, bool keepdim, samba_value *indices);
 SAMBA_API samba_value samba_min(samba_value a, int dim, bool keepdim, samba_value *indices);
 SAMBA_API samba_value samba_max_of_all(samba_value a); /* [torch.max without a dim]: equal elements share the gradient */

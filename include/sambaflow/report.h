@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plan asks of a machine and what it gets: the machine's roofs, measured by short loops; the share of them that a stage reaches; and one
- * HTML page of a session with all of it - sections, timeline, roofline, memory over time, stages with their operators - that a browser shows
- * without a network. Times are in it where they were measured (profile.h). */
+ * Reports: the machine's roofs, measured by short loops; the share of them that a stage reaches; and one HTML page of a session
+ * with all of it - sections, timeline, roofline, memory over time, stages with their operators - that a browser shows without a
+ * network. The page has times where they were measured (profile.h). */
 #ifndef SAMBAFLOW_REPORT_H
 #define SAMBAFLOW_REPORT_H
 
@@ -28,8 +28,9 @@ typedef struct samba_roof {
     double share;      /* of what that allows, 0 .. 1 and, as measuring goes, a little more */
     double seconds;    /* the least time that compute and memory allow */
 } samba_roof;
-/* Of work that took `seconds`: FLOPs (of bfloat16 products where `bf16`) and bytes moved. The bound is compute or memory, whichever takes longer at its
- * peak; data that came faster than memory gives it, by more than measuring errs, came from a cache, and then the cache stands for memory. seconds 0: only roof.seconds is given. */
+/* The roof of work that took `seconds`: FLOPs (of bfloat16 products where `bf16`) and bytes moved. The bound is compute or
+ * memory, whichever takes longer at its peak. Data that came faster than memory gives it, by more than measuring errs, came from
+ * a cache: then the cache stands for memory. seconds 0: only roof.seconds is given. */
 SAMBA_API samba_roof samba_machine_roof(const samba_machine *machine, bool bf16, double flops, double bytes, double seconds);
 /* The same of a section or stage of the session by its mean time while profiling was on. ARGUMENT: there is no such number. */
 SAMBA_API samba_status samba_session_section_roof(const samba_session *session, const samba_machine *machine, int section, samba_roof *roof);
@@ -38,11 +39,11 @@ SAMBA_API samba_status samba_session_stage_roof(const samba_session *session, co
 /* The page as text, which samba_text_free frees. `machine` NULL: without roofs. `pef`: the file's name, to be shown, or NULL. */
 SAMBA_API samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page);
 
-/* What a profile (profile.h) measured, as text that samba_text_free frees. STATE: profiling was never on; MEMORY.
+/* A profile (profile.h) as text that samba_text_free frees. STATE: profiling was never on; MEMORY.
  *
- * Tables: of each section, and with SAMBA_PROFILE_STAGES of each stage, that ran: runs, milliseconds in all, on the mean, of the fastest and of the slowest,
- * share of the table's whole, GFLOP/s, GB/s and, where `machine` is given, the share of its roof. A stage's operators run fused: its time is of all of them
- * together. */
+ * Tables: of each section that ran, and with SAMBA_PROFILE_STAGES of each stage, the runs, the milliseconds in all, on the mean,
+ * of the fastest and of the slowest, the share of the table's whole, GFLOP/s, GB/s and, where `machine` is given, the share of
+ * its roof. A stage's operators run fused: its time is of all of them together. */
 SAMBA_API samba_status samba_session_tables(const samba_session *session, const samba_machine *machine, char **tables);
 /* Trace Event JSON, which Perfetto and chrome://tracing open and `sambaflow report --profile` reads: the single times that were kept, of sections (category
  * "section") and stages ("operator") on one line of time, by the names that the tables have. "args" of each has its numbers, FLOPs and bytes, and of a stage how

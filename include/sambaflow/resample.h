@@ -28,12 +28,14 @@ typedef struct samba_interpolate_options {
 /* input (N, C, space of one to three dims), floating-point; the nearest take all numbers, and bool where elements are only repeated. */
 SAMBA_API samba_value samba_interpolate(samba_value input, const samba_interpolate_options *options);
 
-/* torch.nn.functional.grid_sample: input (N, C, H, W) and a grid (N, Ho, Wo, 2) of places (x, y), of which -1 and 1 are the edges: (N, C, Ho, Wo); or
- * (N, C, D, H, W) and (N, Do, Ho, Wo, 3). Both of one floating-point dtype; 16-bit floats are computed in float32. mode nearest, linear (torch's
- * bilinear) or, of two dims of space, bicubic. With align_corners -1 and 1 are the centres of the outermost pixels. */
+/* torch.nn.functional.grid_sample: input (N, C, H, W) and a grid (N, Ho, Wo, 2) of positions (x, y), of which -1 and 1 are the
+ * edges: (N, C, Ho, Wo); or (N, C, D, H, W) and (N, Do, Ho, Wo, 3). Both of one floating-point dtype; 16-bit floats are computed
+ * in float32. mode nearest, linear (torch's bilinear) or, of two dims of space, bicubic. With align_corners -1 and 1 are the
+ * centres of the outermost pixels. */
 typedef enum samba_grid_padding { SAMBA_GRID_ZEROS = 0, SAMBA_GRID_BORDER = 1, SAMBA_GRID_REFLECTION = 2 } samba_grid_padding;
 SAMBA_API samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resample_mode mode, samba_grid_padding padding, bool align_corners);
-/* torch.nn.functional.affine_grid: the grid of an image of `size`, (N, C, H, W) or (N, C, D, H, W), whose places are moved by theta (N, 2, 3) or (N, 3, 4). */
+/* torch.nn.functional.affine_grid: the grid of an image of `size`, (N, C, H, W) or (N, C, D, H, W), whose positions are moved by
+ * theta (N, 2, 3) or (N, 3, 4). */
 SAMBA_API samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, bool align_corners);
 
 /* (..., C r^2, H, W) -> (..., C, H r, W r), and back; any dtype */

@@ -4,13 +4,15 @@
  * (multigraph.h), whose runs take turns: each gives what they share, the device's tensors, to the next, but not its activations.
  * Everything is planned at load: run allocates nothing.
  *
- * One thread uses a session at a time, and the same goes for its context: a program that runs several at once makes each under a context of its own. Threads may
- * take turns. A call that finds another thread in one of the session's calls does nothing and says so (STATE; samba_error_message tells that thread alone):
- * so do all that change the session or read what others change. What tells of the PEF (tensor_info, section_info and the like) may be asked at any
- * time; warnings, stats, times and freeing belong to the thread whose turn it is.
+ * One thread uses a session at a time, and the same goes for its context: a program that runs several sessions at once makes
+ * each under a context of its own. Threads may take turns. A call that finds another thread in one of the session's calls does
+ * nothing and says so (STATE; samba_error_message tells that thread alone). This holds for all calls that change the session or
+ * read what others change. Facts about the PEF (tensor_info, section_info and the like) may be asked at any time; warnings,
+ * stats, times and freeing belong to the thread whose turn it is.
  *
- * A process made by fork goes on with what its parent has, as copies of its own, and may make more: sessions, functions and all else that works by several
- * threads get threads anew there. Only what another thread of the parent was in the midst of stays in its midst: such a session says STATE for ever.
+ * A process made by fork goes on with copies of its parent's sessions, functions and other objects, and may make more: all that
+ * work by several threads get threads anew there. A session that another thread of the parent was using during the fork stays in
+ * use: it says STATE for ever.
  *
  * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
  * gradient "<name>.grad", optimizer state "<name>.momentum_buffer", "<name>.exp_avg", "<name>.exp_avg_sq",
@@ -114,8 +116,9 @@ typedef struct samba_tensor_info {
 } samba_tensor_info;
 SAMBA_API int samba_session_tensor_count(const samba_session *session);
 SAMBA_API samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info);
-/* What each element of an output's gradient starts as when the PEF is loaded: 1 where backward starts from it, 0 where another output is computed
- * from it, NaN where it has no gradient of its own ("<output>.grad"). NAME where there is no such output. */
+/* The value with which each element of an output's gradient ("<output>.grad") starts when the PEF is loaded: 1 where the
+ * backward starts from the output, 0 where another output is computed from it, NaN where it has no gradient of its own. NAME
+ * where there is no such output. */
 SAMBA_API samba_status samba_session_start(const samba_session *session, const char *output, double *start);
 
 typedef struct samba_section_info {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same elements under other shapes and at other places. */
+ * The same elements under other shapes and in other orders. */
 #ifndef SAMBAFLOW_SHAPE_H
 #define SAMBAFLOW_SHAPE_H
 
@@ -23,14 +23,14 @@ SAMBA_API samba_value samba_unflatten(samba_value a, int dim, int rank, const in
 SAMBA_API samba_value samba_unsqueeze(samba_value a, int dim);
 SAMBA_API samba_value samba_squeeze(samba_value a, int count, const int *dims); /* of these dims those of size 1; dims NULL: of all */
 SAMBA_API samba_value samba_expand(samba_value a, int rank, const int64_t *shape); /* -1 keeps a size */
-/* What `a` is after torch.Tensor.copy_(source): the source in a's dtype, broadcast to a's shape. */
+/* The value of `a` after torch.Tensor.copy_(source): the source in a's dtype, broadcast to a's shape. */
 SAMBA_API samba_value samba_copy_into(samba_value a, samba_value source);
 SAMBA_API samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int64_t step); /* a[start:stop:step], step >= 1 */
 SAMBA_API samba_value samba_select(samba_value a, int dim, int64_t index);
 SAMBA_API samba_value samba_narrow(samba_value a, int dim, int64_t start, int64_t length);
 SAMBA_API samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2);
 SAMBA_API samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step); /* [torch.Tensor.unfold]: their elements are the last dim */
-/* Places start + sum of index * stride of a's elements in order, whatever memory they lie in; strides are not negative. */
+/* Elements start + sum of index * stride of a, numbered in C order whatever memory they lie in; strides are not negative. */
 SAMBA_API samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, const int64_t *strides, int64_t start);
 
 /* ---- parts; `count` is the room in `values` and must be the number of parts ---- */
@@ -52,9 +52,9 @@ SAMBA_API void samba_meshgrid(int count, const samba_value *values, bool xy, sam
 /* ---- repeated ---- */
 SAMBA_API samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats); /* [torch.tile] where rank is less than a's */
 SAMBA_API samba_value samba_repeat_interleave(samba_value a, int64_t repeats, int dim);
-SAMBA_API samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, int dim); /* one for each place of the dim */
+SAMBA_API samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, int dim); /* one for each index of the dim */
 
-/* ---- other places ---- */
+/* ---- other orders ---- */
 SAMBA_API samba_value samba_flip(samba_value a, int count, const int *dims);
 SAMBA_API samba_value samba_rot90(samba_value a, int64_t k, int dim0, int dim1);
 SAMBA_API samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const int *dims); /* dims NULL: all as one line, by shifts[0] */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sorting along a dim, which counts from the end when negative. NaN is greatest, -0 equals 0, equal elements keep their order (torch's
- * stable=True). Values and their places, int64: the values are returned, the places stored behind the pointer, which is not NULL. The
- * gradient of a value goes to its place. */
+ * Sorting along a dim, which counts from the end when negative. NaN is greatest, -0 equals 0, equal elements keep their order
+ * (torch's stable=True). Functions return the values and store their indices, int64, behind the pointer, which is not NULL. The
+ * gradient of a value goes to the element it was. */
 #ifndef SAMBAFLOW_SORT_H
 #define SAMBAFLOW_SORT_H
 

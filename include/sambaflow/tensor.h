@@ -59,7 +59,7 @@ SAMBA_API samba_status samba_tensor_from_memory(samba_context *context, const ch
                                                 const int64_t *shape, const int64_t *strides, void *data,
                                                 void (*release)(void *owner), void *owner, samba_tensor **tensor);
 /* Moves a tensor of samba_tensor_from_memory that has neither views nor an owner to release to other memory of the same dtype, shape
- * and strides, where a batch lies that a program did not choose the place of: cheaper than a tensor for each. Nothing is copied.
+ * and strides, for a batch whose address the program did not choose: cheaper than a tensor for each. Nothing is copied.
  * Errors: ARGUMENT (NULL, not aligned to the dtype), STATE (any other tensor). */
 SAMBA_API samba_status samba_tensor_set_memory(samba_tensor *tensor, void *data);
 /* Drops one holder; NULL is allowed. */
