@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the application driver and the sambaflow program share: reading numbers from a command line, tables and JSON, descriptions of a PEF,
- * random inputs, reports of measurements; and the driver's own parts. Unlike the rest of the library this room prints, and its command
- * lines may end the process. */
+ * Functions that the application driver and the sambaflow program share: reading numbers from a command line, tables and JSON,
+ * descriptions of a PEF, random inputs, reports of measurements; and the driver's own parts. Unlike the rest of the library this
+ * room prints, and its command lines may end the process. */
 #ifndef SAMBA_APP_INTERNAL_H
 #define SAMBA_APP_INTERNAL_H
 

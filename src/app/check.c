@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does a PEF belong to this command line? Its inputs must be named and typed as the application's, for the batch that was asked for. What was
- * not asked for is the PEF's to say: its batch, and without options of the model itself also sizes and classes. With such options the model
- * traced with them must be the graph in the PEF. */
+ * Whether a PEF belongs to this command line. Its inputs must be named and typed as the application's, for the batch that was
+ * asked for. The PEF decides what was not asked for: its batch, and without options of the model itself also sizes and classes.
+ * With such options the model traced with them must be the graph in the PEF. */
 #include "app/app.h"
 
 #include <string.h>

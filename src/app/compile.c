@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command compile, and what others need of it: example inputs, compile options, a folder for a PEF that is not kept.
+ * The command compile, and its parts that other commands need: example inputs, compile options, a folder for a PEF that is not
+ * kept.
  *
- * "--pef FILE" compiles into a temporary folder beside FILE and renames PEF and log to FILE and FILE.log, so that FILE is either the old one
- * or the whole new one. */
+ * "--pef FILE" compiles into a temporary folder beside FILE and renames PEF and log to FILE and FILE.log, so that FILE is either
+ * the old one or the whole new one. */
 #include "app/app.h"
 
 #include <errno.h>

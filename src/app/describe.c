@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a PEF holds, for people and for programs: memory, sections with their stages, tensors and hyperparameters. Reads the plan only. */
+ * The content of a PEF, for people and for programs: memory, sections with their stages, tensors and hyperparameters. Reads the
+ * plan only. */
 #include "app/app.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frame around the commands: one context, one parsed command line, one place where a failure becomes a message and an exit status. */
+ * The frame around the commands: one context, one parsed command line, and the one function where a failure becomes a message and
+ * an exit status. */
 #include "app/app.h"
 
 samba_session_options samba_app_session_options(const samba_app_arguments *arguments)

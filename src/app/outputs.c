@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that a command will write at its end: looked at before it begins, so that no result is lost for a path and no PEF for its own
- * output. What changes meanwhile is found out when the file is written. */
+ * Checks of files that a command will write at its end, before it begins: so no result is lost for a path and no PEF for its own
+ * output. Changes in the meantime are found when the file is written. */
 #include "app/app.h"
 
 samba_status samba_check_output(samba_context *context, const char *option, const char *path, const char *pef)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How results look: units a person reads, tables whose columns line up, JSON objects for programs. What could not be written is an error:
- * a full disk behind stdout must not pass for success. */
+ * The form of results: units a person reads, tables whose columns line up, JSON objects for programs. A failure to write is an
+ * error: a full disk behind stdout must not pass for success. */
 #include "app/app.h"
 
 #include <errno.h>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reverse pass: nodes are visited from the last to the first, each once, when all its users have contributed. What a node owes
- * its inputs is its operator's vjp column; contributions add up. Only nodes on a road from a parameter to a loss are visited.
+ * The reverse pass: nodes are visited from the last to the first, each once, when all its users have contributed. The column vjp
+ * of an operator gives the gradients of its inputs; contributions add up. Only nodes on a path from a parameter to a loss are
+ * visited.
  *
  * Gradients have the location of the node they belong to.
  *
- * Losses start with ones. A graph without a loss starts at its outputs: when the pass comes to one, what is computed from it has been visited, so an
- * output that has a gradient by then starts with zeros, any other with ones. A value that only a comparison, a detached copy or an index
- * is made of has no gradient yet, and starts with ones.
+ * Losses start with ones. A graph without a loss starts at its outputs. When the pass comes to an output, all nodes that are
+ * computed from it have been visited: if it has a gradient by then it starts with zeros, otherwise with ones. An output that only
+ * a comparison, a detached copy or an index reads has no gradient yet, and starts with ones.
  *
  * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing.
  *
- * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of their own:
- * all of it is phase FWD, so hash-consing shares with the forward formulas what the gradients repeat. */
+ * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of
+ * their own: all of it is phase FWD, so hash-consing shares with the forward formulas the expressions that the gradients repeat. */
 #include "base/null.h"
 #include "autodiff/autodiff.h"
 

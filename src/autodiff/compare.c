@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two graphs side by side: whether they compute the same, and if not, the first operator that differs and where in the user's model it
- * stands in each. Places do not count: a line that moved is the same model. Neither does the graph's name, nor the order in which nodes
- * were made: C leaves open which argument of samba_add(samba_exp(x), samba_sin(x)) comes first, so two compilers may differ there. One graph may name
- * losses where the other has outputs, as long as backward starts from the same ones; that is why this file stands beside the reverse pass. */
+ * Two graphs side by side: whether they compute the same, and if not, the first operator that differs and where in the user's
+ * model it stands in each. Locations do not count: a line that moved is the same model. Neither does the graph's name, nor the
+ * order in which nodes were made: C leaves open which argument of samba_add(samba_exp(x), samba_sin(x)) comes first, so two
+ * compilers may differ there. One graph may name losses where the other has outputs, as long as the backward starts from the same
+ * ones; that is why this file stands beside the reverse pass. */
 #include "autodiff/autodiff.h"
 #include <string.h>
 

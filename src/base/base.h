@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every room stands on: failing with a message, memory through the context's hook, arenas, growing arrays,
- * text building, checked arithmetic and hashing. Nothing here knows tensors or graphs.
+ * The foundation of every room: failing with a message, memory through the context's hook, arenas, growing arrays, text building,
+ * checked arithmetic and hashing. Nothing here knows tensors or graphs.
  *
- * Ownership: a block belongs to whoever allocated it and is freed with its size. An arena frees all its blocks at once. */
+ * Ownership: a block belongs to its allocator and is freed with its size. An arena frees all its blocks at once. */
 #ifndef SAMBA_BASE_H
 #define SAMBA_BASE_H
 

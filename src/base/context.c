@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The context: one allocator hook and one message. All memory of the library passes through here, always with its size,
- * so a test can refuse any single allocation and count what is still alive.
+ * The context: one allocator hook and one message. All memory of the library passes through here, always with its size, so a test
+ * can refuse any single allocation and count the blocks that are still alive.
  *
- * The message lives inside the context, so reporting that there is no memory needs none. A message is first built aside: its
- * arguments may be the previous message. Only what is said to a thread that used what another one is using cannot lie there: it is that
- * thread's own, the one thing of the library that is no object's. */
+ * The message lives inside the context, so reporting that there is no memory needs none. A message is first built in a buffer of
+ * its own: its arguments may be the previous message.
+ *
+ * One message cannot lie in the context: that for a thread which called a session while another thread used it. It is
+ * thread-local, the one variable of the library that belongs to no object. */
 #include "base/null.h"
 
 #include <stdlib.h>

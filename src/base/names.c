@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names and what is done with them: hashing, matching against '*' and '?', and finding the one a person probably meant.
- * Pure functions over bytes; nothing is allocated. */
+ * Operations on names: hashing, matching against '*' and '?', and finding the one a person probably meant. Pure functions over
+ * bytes; nothing is allocated. */
 #include "base/base.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public functions and NULL. */
+ * Checks for NULL in the arguments of public functions. */
 #ifndef SAMBA_NULL_H
 #define SAMBA_NULL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names and texts of files, made fit to be shown. A file may hold any bytes: control characters would move a terminal's cursor or colour what
- * follows, a line's end would begin a message of its own, marks of direction would turn what stands beside them around. They are shown
- * as \x1b or \u202e instead, and so is what is no UTF-8. Everything else stays as it is. */
+ * Names and texts of files, escaped for display. A file may hold any bytes: control characters would move a terminal's cursor or
+ * colour the text behind them, a line's end would begin a message of its own, marks of direction would reverse their neighbours.
+ * These, and bytes that are no UTF-8, are shown as \x1b or \u202e. Everything else stays as it is. */
 #include "base/base.h"
 
 #include <string.h>

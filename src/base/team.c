@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Teams, also in a process that was forked. GCC's OpenMP keeps a thread's team from one region to the next. The thread that forked takes that
- * record into the new process but none of the threads, and its next region waits for them for ever, whoever's region made the team. So in the new
- * process that thread asks another, which has no such record, to begin its regions. That thread is made for the first of them and stays.
+ * Teams of threads, also in a process that was forked. GCC's OpenMP keeps a thread's team from one region to the next. After a
+ * fork the child process has the record of its parent's team but none of the threads, so the next region of the thread that
+ * forked would wait for ever. There, a helper thread without such a record begins the regions. It is made for the first of them
+ * and stays.
  *
- * This is state of the process, since forking is the process's: which thread has forked, and its helper. */
+ * This state is the process's, as forking is: which thread has forked, and its helper. */
 #include "base/team.h"
 
 #include <omp.h>

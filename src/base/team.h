@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work by several threads: the one place where OpenMP's regions begin. */
+ * Work by several threads. All OpenMP regions of the library begin here. */
 #ifndef SAMBA_TEAM_H
 #define SAMBA_TEAM_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frame around the commands: one context, one place where a failure becomes a message and exit status 1. */
+ * The frame around the commands: one context, and the one function where a failure becomes a message and exit status 1. */
 #include "cli/cli.h"
 
 samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A memory budget: the price of a kept byte (remat.h) is raised until what the plan needs fits. What a price leads to is found by planning:
- * fusion, placement, lowering and memory run on a compiler of their own, which is thrown away. Prices are powers of two in small steps; for
- * each number of segments the lowest that fits is looked for by bisection, and of all that fit the one that repeats least is taken. What it
- * leaves of the budget is spent last: the next lower price holds from some node on, and single values are kept that there is room for. */
+ * A memory budget: the price of a kept byte (remat.h) is raised until the plan fits. The plan of a price is found by planning:
+ * fusion, bufferization, lowering and memory run on a compiler of their own, which is thrown away. Prices are powers of two in
+ * small steps. For each number of segments the lowest price that fits is found by bisection; of all plans that fit, the one that
+ * repeats least is taken. The rest of the budget is spent last: the next lower price holds from some node on, and single values
+ * are kept that there is room for. */
 #include "compiler/graph/remat.h"
 
 #include <math.h>

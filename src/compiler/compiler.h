@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The compiler's rooms in the order data walks through them (pipeline.c has the list):
+ * The compiler's rooms in the order of the data (pipeline.c has the list):
  *   graph/    precision, autodiff, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
  *   fuse/     nodes -> groups, each of which becomes one stage
  *   lower/    values -> buffers (bufferize.c), groups -> stages (tile programs, contractions, kernels)
- *   memory/   buffers -> offsets in one arena; stages that become one; stages -> sections and the call schedule
- * Here: what drives them (compile.c, multigraph.c, pipeline.c), what runs them again at another price (budget.c), and several graphs in one plan (link.c).
- * Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena of its own. */
+ *   memory/   buffers -> offsets in one arena; neighbouring stages -> one stage; stages -> sections and the call schedule
+ *
+ * Here: the drivers (compile.c, multigraph.c, pipeline.c), the search for a price of memory (budget.c), and several graphs in one
+ * plan (link.c). Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena
+ * of its own. */
 #ifndef SAMBA_COMPILER_H
 #define SAMBA_COMPILER_H
 
@@ -96,7 +98,7 @@ samba_status samba_access_all(const samba_graph *graph, samba_access *access);
 bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref); /* all of base, in order */
 
 /* ---- values and where they live ---- */
-typedef struct samba_extra_store { /* a member stored to a second place: a sink whose value already has a home */
+typedef struct samba_extra_store { /* a member stored to a second buffer: a sink whose value already has one */
     samba_ref value;
     int32_t buffer;
 } samba_extra_store;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several graphs in one plan. Each comes lowered, with stages over buffers that have no offsets yet; here their stages are put one behind the
- * other, and what has one name becomes one: tensors (weights, buffers, inputs that graphs share: a region) and hyperparameters. What follows
- * (memory, coalesce, section) sees one plan: no two graphs run at once, so their intermediates share memory, as those of sections do.
+ * Several graphs in one plan. Each comes lowered, with stages over buffers that have no offsets yet. Their stages are put one
+ * behind the other, and things of one name become one: tensors (weights, buffers, inputs that graphs share: a region) and
+ * hyperparameters. The passes behind (memory, coalesce, section) see one plan: no two graphs run at once, so their intermediates
+ * share memory, as those of sections do.
  *
  * Needs: stages of both. Gives: stages, buffers, tables of all. Breaks nothing. */
 #include "compiler/compiler.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs that become one PEF. Adding one runs the passes that see it alone, so its errors come at once and nothing of the caller's options is
- * kept; compiling links the lowered graphs (link.c) and runs the passes behind. Graphs stay as they were lowered: they can be linked again. */
+ * Graphs that become one PEF. Adding one runs the passes that see it alone, so its errors come at once and nothing of the
+ * caller's options is kept. Compiling links the lowered graphs (link.c) and runs the passes behind. Graphs stay as they were
+ * lowered: they can be linked again. */
 #include "base/null.h"
 #include "compiler/compiler.h"
 

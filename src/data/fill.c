@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Filling tensors with random numbers, and shuffling. A tensor's element has its number by its place in C order, so a view is
+ * Filling tensors with random numbers, and shuffling. The number of an element depends on its index in C order, so a view is
  * filled as a contiguous tensor of its shape would be, and threads may share the work in any way. */
 #include "base/null.h"
 #include "base/team.h"

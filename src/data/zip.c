@@ -31,7 +31,7 @@ static bool inside(const archive *zip, uint64_t offset, uint64_t length)
     return offset <= zip->size && length <= zip->size - offset;
 }
 
-/* The directory's place and number of entries. */
+/* The directory's offset and number of entries. */
 static samba_status find_directory(const archive *zip, uint64_t *offset, uint64_t *length, uint64_t *count)
 {
     size_t end = SIZE_MAX; /* the end record is followed only by a comment, at most 65535 bytes of it, which it counts */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device is to a session: memory at offsets of one arena, copies in and out, sections built once and run by number. cpu.c
- * and null.c are the devices there are.
+ * The interface between a session and a device: memory at offsets of one arena, copies in and out, sections that are built once
+ * and run by number. cpu.c and null.c are the devices there are.
  *
- * open, allocate and build come in this order, once each; close ends it at any point and frees all. measure may stand in the place of
- * allocate and build: nothing but close comes after it. write and read may be called by several threads at once for ranges that do not
- * overlap. map gives the place itself; NULL: not in this process. run may return before the sections are done; wait returns after, and
- * only then may memory be read and the host memory of its copies be touched. Neither allocates. */
+ * Order of calls: open, allocate, build, once each. close ends a device at any point and frees all. measure may be called instead
+ * of allocate and build; only close may follow it.
+ *
+ * write and read may be called by several threads at once for ranges that do not overlap. map gives a pointer to device memory,
+ * or NULL where that is not in this process. run may return before its sections are done; wait returns after. Only then may
+ * memory be read and the host memory of the run's copies be touched. Neither allocates. */
 #ifndef SAMBA_DEVICE_H
 #define SAMBA_DEVICE_H
 

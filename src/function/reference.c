@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference behind a function: samba_graph_evaluate in the place of stages. Its plan has the inputs, outputs and hyperparameters of a
- * compiled one and computes nothing, so that all that is around a run - checks, transfers, seeds of dropout - is the same code.
+ * The reference behind a function: samba_graph_evaluate in the place of stages. Its plan has the inputs, outputs and
+ * hyperparameters of a compiled one and computes nothing, so that everything around a run - checks, transfers, seeds of dropout -
+ * is the same code.
  *
  * Without training dropout has the rate 0, which leaves its operand as it is. */
 #include "function/reference.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The graph: one immutable, hash-consed node type, addressed by 32-bit index; inputs always have smaller indices. Every node has
- * one result whose dtype and shape stand on the node. What a graph is for stands in its sinks: outputs, losses, assignments to
- * leaves.
+ * one result, whose dtype and shape stand on the node. The purpose of a graph stands in its sinks: outputs, losses, assignments
+ * to leaves.
  *
- * Phase says which section type computes a node (SAMBA_FWD ...). It is part of a node's identity, so the same expression
- * may exist once per phase; samba_emit makes nodes in the graph's current phase but first looks for an equal node of an earlier
- * one, unless graph->recompute is set.
+ * The phase of a node says which section type computes it (SAMBA_FWD ...). It is part of a node's identity, so the same
+ * expression may exist once per phase. samba_emit makes nodes in the graph's current phase but first looks for an equal node of
+ * an earlier one, unless graph->recompute is set.
  *
- * Errors while building stick: samba_emit returns SAMBA_NONE from then on, and given SAMBA_NONE as an input it passes it on
- * silently. */
+ * Errors while building stick: samba_emit returns SAMBA_NONE from then on. Given SAMBA_NONE as an input it returns SAMBA_NONE
+ * without a message. */
 #ifndef SAMBA_GRAPH_INTERNAL_H
 #define SAMBA_GRAPH_INTERNAL_H
 
@@ -180,7 +180,7 @@ struct samba_graph {
 samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref *inputs, const samba_attrs *attrs);
 
 /* ---- graph/attrs.c ---- */
-/* Copies attributes field by field to a zeroed union in their only normal form (unused list places 0, one NaN), so that equal
+/* Copies attributes field by field to a zeroed union in their only normal form (unused list elements 0, one NaN), so that equal
  * attributes are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name. */
 samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
 
@@ -209,7 +209,7 @@ samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
 static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
 static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
-/* The location that is `location` in another graph. */
+/* The location of this graph that says what `location` says in another one. */
 samba_location samba_graph_location(samba_graph *graph, const samba_graph *other, samba_location location);
 #define SAMBA_LOCATION_TEXT 512
 /* " (in module encoder.layers.0, model.py:42)"; "" where nothing is known. Returns buffer. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The frame of every graph-to-graph pass: a new graph is emitted node by node from the live nodes of the old one, which stays as
- * it is. A pass decides only what stands for one node whose inputs are already mapped. Inputs stay even when nothing uses them:
+ * it is. A pass only decides how one node is replaced, whose inputs are already mapped. Inputs stay even when nothing uses them:
  * they are the graph's signature.
  *
  * The caller owns the new graph; the map is freed before returning. */

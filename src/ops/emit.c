@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * samba_emit: where a node gets its meaning before the graph interns it. The graph stands left of the operators and cannot infer,
- * so it declares this function and adds what comes out of it.
+ * samba_emit: infers dtype and shape of a node before the graph interns it. The graph stands left of the operators and cannot
+ * infer, so it declares this function and adds the node that this function makes.
  *
- * After the first error nothing is added; an input SAMBA_NONE is passed on without a word, since its own error stuck already. */
+ * After the first error nothing is added. An input SAMBA_NONE is passed on without a message, since its own error stuck already. */
 #include "ops/ops.h"
 #include <string.h>
 

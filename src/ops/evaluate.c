@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole graph by reference kernels: what a graph means, against which compiled programs are checked.
+ * Evaluation of a whole graph by reference kernels. It defines what a graph means; compiled programs are checked against it.
  *
- * Sections run in their order, nodes of one in the order of the graph. When a section ends its sinks are copied out, and only
- * then its assignments become visible in their leaves: later sections read the new values, values already computed stay as they
- * are. Only nodes that a sink needs are computed. Results of nodes are blocks that go after their last use; values of leaves are
- * borrowed from the caller; values of sinks belong to the caller's arena. */
+ * Sections run in their order, nodes of a section in the order of the graph. When a section ends its sinks are copied out, and
+ * only then do its assignments take effect in their leaves: later sections read the new values, values already computed stay as
+ * they are. Only nodes that a sink needs are computed. Results of nodes are blocks that are freed after their last use; values of
+ * leaves are borrowed from the caller; values of sinks belong to the caller's arena. */
 #include "ops/families.h"
 #include <string.h>
 

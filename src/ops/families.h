@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the operator families share: the declaration of every cell of ops.def, and small helpers for inference, gradients and
- * reference kernels. A cell `none` names no function; any other cell without a definition does not link, an empty one does
- * not compile (table.c). */
+ * Declarations that the operator families share: every cell of ops.def, and small helpers for inference, gradients and reference
+ * kernels. A cell `none` names no function; any other cell without a definition does not link, an empty one does not compile
+ * (table.c). */
 #ifndef SAMBA_OPS_FAMILIES_H
 #define SAMBA_OPS_FAMILIES_H
 
@@ -74,7 +74,7 @@ static inline void samba_array_set_int64(const samba_array *array, int64_t i, in
     samba_store_int64(array->dtype, samba_array_at(array, i), value);
 }
 /* Where element `i` of `whole` finds its partner in `part`, whose shape broadcasts to whole's. A reduction reads it the other
- * way: the place in the result (part) to which element `i` of the input (whole) counts. */
+ * way: the element of the result (part) to which element `i` of the input (whole) counts. */
 static inline int64_t samba_broadcast_offset(const samba_array *part, const samba_array *whole, int64_t i)
 {
     int64_t offset = 0, stride = 1;

@@ -136,7 +136,7 @@ samba_status samba_vjp_gather(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-/* The greatest (or least) of an element share its gradient evenly, the old value among them. */
+/* Of the values that meet in one element the greatest (or least) share its gradient evenly, the old value among them. */
 static void extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
 {
     samba_graph *g = vjp->graph;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the inference of all families is built from: failing with the operator's name, setting a result that is checked, and the
- * common demands on inputs. The first demand that is not met is reported; nothing here changes the graph. */
+ * The building blocks of inference: failing with the operator's name, setting a result that is checked, and the common
+ * requirements on inputs. The first requirement that is not met is reported; nothing here changes the graph. */
 #include "ops/families.h"
 
 #define BYTES_MAX ((int64_t)1 << 62)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Leaves: what has no inputs. input, parameter, state and argin get their values from outside and have no kernel; constant,
- * literal and iota are known from their attributes. random stands here because its values, too, come from a rule and not from elements: it is
- * a function of one seed and the element's index. */
+ * Leaves: operators without inputs. input, parameter, state and argin get their values from outside and have no kernel; constant,
+ * literal and iota are known from their attributes. random stands here because its values, too, come from a rule and not from
+ * elements: it is a function of one seed and the element's index. */
 #include "ops/families.h"
 
 samba_status samba_infer_leaf(samba_infer *infer)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators mean. samba_ops is ops.def as a table; each column's function type stands here. A family file (map.c, conv.c ...)
- * holds infer, vjp, ref, flops and expand of its operators together.
+ * The meaning of operators. samba_ops is ops.def as a table; each column's function type stands here. A family file (map.c,
+ * conv.c ...) holds infer, vjp, ref, flops and expand of its operators together.
  *
  * Semantics beyond PyTorch's function of the same name:
  *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,

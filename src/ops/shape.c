@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same elements under another shape or at other places. Attributes are explicit: no -1, no negative dims; the layer above has
+ * The same elements under another shape or in another order. Attributes are explicit: no -1, no negative dims; the layer above has
  * resolved them. Each gradient is the operator that goes the other way. Here elements are copied; the compiler makes views of
  * them. */
 #include "ops/families.h"
@@ -252,7 +252,7 @@ static void copy_element(const samba_array *to, int64_t to_index, const samba_ar
     memcpy(samba_array_at(to, to_index), samba_array_at(from, from_index), samba_dtype_size(to->dtype));
 }
 
-/* Each element of the output from its place in the input. */
+/* Each element of the output from its offset in the input. */
 static samba_status gather(const samba_reference *reference, int64_t base, const int64_t *strides)
 {
     const samba_array *output = reference->output;

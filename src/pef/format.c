@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the writer and the reader of a PEF share. */
+ * Facts that the writer and the reader of a PEF share. */
 #include "pef/format.h"
 
 #include <string.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a stage writes lies apart from what it reads, so that nothing that a kernel has looked at changes while it works: indices that
- * were found good, the greatest element that is searched for. Buffers may share memory, so a footprint is bytes of the arena.
+ * The results of a stage lie apart from its operands, so that nothing that a kernel has looked at changes while it works: indices
+ * that were found to be in range, the greatest element of a window. Buffers may share memory, so a footprint is a set of bytes of
+ * the arena.
  *
  * Two kinds of stages may write over what they read. A program's store may lie where a load does, element for element: each is
- * computed from itself. The gradient of max pooling in windows of 2 x 2 side by side may lie over what was pooled, since each window is read
- * whole before it is written.
+ * computed from itself. The gradient of max pooling in windows of 2 x 2 side by side may lie over the pooling's input, since each
+ * window is read whole before it is written.
  *
  * Operands that interleave share no element: heads of a joint projection, columns of a concat. They are told apart by their bytes
  * modulo a stride, the longest first: if neither of two footprints crosses a multiple of it, only their bytes within one can
- * meet. So the check may refuse footprints that are apart in a way no stride shows, but takes none that meet. */
+ * meet. So the check may refuse footprints that are apart in a way no stride shows, but accepts none that meet. */
 #include "plan/check.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What runs never change. Memory is constant that no stage writes and the host does not give with each run: parameters of inference,
- * buffers. A stage that reads nothing else makes constants again, if its results have memory of their own: bfloat16 copies of weights,
- * tables of positions. A device computes and packs such things once, and again when the host has written constant memory.
+ * Memory that no run changes. Memory is constant if no stage writes it and the host does not give it with each run: parameters of
+ * inference, buffers. A stage that reads only constants makes constants too, if its results have memory of their own: bfloat16
+ * copies of weights, tables of positions. A device computes and packs constants once, and again when the host has written
+ * constant memory.
  *
- * Buffers may overlap, so all is decided by ranges of memory. Those that overlap are an island; whatever is true of one byte counts for
- * the whole island, which errs on the side of what is not constant. */
+ * Buffers may overlap, so ranges of memory are looked at and not buffers. Ranges that overlap form an island. If one byte of an
+ * island is written, all of it counts as written: so no memory is called constant that is not. */
 #include "plan/plan.h"
 
 #include <stdlib.h>

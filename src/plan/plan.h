@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan: everything a PEF says, in memory. The compiler fills one, pef/write.c stores it, pef/read.c loads and checks it, the runtime runs
- * it. All pointers live in the plan's arena. docs/pef.md describes the file. */
+ * The plan: the content of a PEF in memory. The compiler fills one, pef/write.c stores it, pef/read.c loads and checks it, the
+ * runtime runs it. All pointers live in the plan's arena. docs/pef.md describes the file. */
 #ifndef SAMBA_PLAN_H
 #define SAMBA_PLAN_H
 

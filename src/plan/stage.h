@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages: what the compiler makes, the PEF stores and a device runs. Plain data: indices and offsets, no pointers into the graph, so a
- * stage means the same on every device.
+ * Stages: the compiler makes them, the PEF stores them, a device runs them. Plain data: indices and offsets, no pointers into the
+ * graph, so a stage means the same on every device.
  *
- * A stage works over a domain (sizes outermost first). Its operands are views of buffers: element offset and strides in elements, one
- * stride for each domain dim. A buffer is a range of the device arena. */
+ * A stage works over a domain (sizes outermost first). Its operands are views of buffers: element offset and strides in elements,
+ * one stride for each domain dim. A buffer is a range of the device arena. */
 #ifndef SAMBA_STAGE_H
 #define SAMBA_STAGE_H
 

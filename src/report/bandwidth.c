@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast memory is read: all threads pass over memory that no cache holds, and add it up by vectors. What a step does whose time is that of its
- * weights coming from memory is compared with this. Memory is as a device's is, in large pages, and each thread reads its part from two places at
- * once: of the ways that were tried (one to eight streams, with and without asking ahead, pages in turn) none was faster on a 2-core machine. */
+ * How fast memory is read: all threads pass over memory that no cache holds, and add it up by vectors. A step that is bound by
+ * reading weights from memory is compared with this. Memory is as a device's is, in large pages, and each thread reads its part
+ * from two offsets at once: of the ways that were tried (one to eight streams, with and without asking ahead, pages in turn) none
+ * was faster on a 2-core machine. */
 #include "base/null.h"
 #include "base/team.h"
 #include "report/clones.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A function for each instruction set, of which the loader chooses. Not under ThreadSanitizer, which cannot watch what chooses: that is called before it
- * is ready. */
+ * A macro for functions that are compiled for each instruction set, of which the loader chooses one. Not under ThreadSanitizer,
+ * which cannot watch the resolver: that is called before the sanitizer is ready. */
 #ifndef SAMBA_CLONES_H
 #define SAMBA_CLONES_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roofs of this machine, and what share of them work reaches. Bandwidth is that of reading (bandwidth.c), since a stage reads more than it writes; that of a
- * cache is the same of a quarter MiB, again and again. What counts is the best of several times: others may be at work. */
+ * The roofs of this machine, and the share of them that work reaches. Bandwidth is that of reading (bandwidth.c), since a stage
+ * reads more than it writes. The bandwidth of a cache is that of reading a quarter MiB again and again. The best of several times
+ * counts: other programs may be at work. */
 #include "base/null.h"
 #include "base/team.h"
 #include "report/clones.h"

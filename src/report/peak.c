@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this machine can do at most: fp32 multiply-adds between registers, on as many threads as the work it is compared with, with the widest
- * vectors the CPU has. Measured each time, because a clock or a neighbour changes it from minute to minute. */
+ * The peak of this machine: fp32 multiply-adds between registers, on as many threads as the work it is compared with, with the
+ * widest vectors the CPU has. Measured each time, because a clock or a neighbour changes it from minute to minute. */
 #include "base/team.h"
 #include "report/report.h"
 #include <sambaflow/app.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page of a plan: page.html is all that people see, with a place for one JSON object of numbers and names, which page.c writes; the page's own
- * script draws it. Names are text there and never markup, whatever a file calls its tensors. live.c finds memory over time, machine.c and
- * peak.c what the machine can do at most, times.c writes what a profile measured as tables and as a Trace Event file, trace.c reads that back. */
+ * The page of a plan: people see page.html, which has a slot for one JSON object of numbers and names; page.c writes that, and
+ * the page's own script draws it. Names are text there and never markup, whatever a file calls its tensors. live.c finds memory
+ * over time, machine.c and peak.c the peaks of the machine, times.c writes a profile as tables and as a Trace Event file, trace.c
+ * reads that back. */
 #ifndef SAMBA_REPORT_INTERNAL_H
 #define SAMBA_REPORT_INTERNAL_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a profile measured, as text: tables of sections and stages for people, Trace Event JSON for Perfetto and chrome://tracing. A stage's operators run
- * fused, in one pass over their data, so they have one time together: what each of them would take alone is not measured, and not made up. */
+ * A profile as text: tables of sections and stages for people, Trace Event JSON for Perfetto and chrome://tracing. A stage's
+ * operators run fused, in one pass over their data, so they have one time together: the time of each alone is not measured, and
+ * not made up. */
 #include "base/null.h"
 #include "report/report.h"
 

@@ -204,7 +204,7 @@ samba_status samba_checkpoint_folder_publish(const samba_checkpoint_folder *fold
     SAMBA_TRY(sync_unfinished(folder, step));
     samba_status status = rename_step(folder, step, SAMBA_CHECKPOINT_UNFINISHED, SAMBA_CHECKPOINT_WHOLE, 0);
     bool replaces = status != SAMBA_OK && (errno == ENOTEMPTY || errno == EEXIST);
-    if (replaces) /* the two change places at once, so that neither is ever missing */
+    if (replaces) /* the two are exchanged at once, so that neither is ever missing */
         status = rename_step(folder, step, SAMBA_CHECKPOINT_UNFINISHED, SAMBA_CHECKPOINT_WHOLE, RENAME_EXCHANGE);
     SAMBA_TRY(status);
     SAMBA_TRY(sync_folder(folder, folder->file, folder->path));

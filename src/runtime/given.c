@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which inputs have values. Device memory begins as zeros, so a run over an input that nobody gave would compute something: it is refused, by the
- * input's name. Given is what a run was given, what was set, and what the caller holds the memory of; it stays so.
+ * Which inputs have values. Device memory begins as zeros, so a run over an input that nobody gave would compute something: it is
+ * refused, by the input's name. An input counts as given once a run was given it, once it was set, and once the caller
+ * holds its memory; it stays so.
  *
- * An input that stages write too, such as a cache of a region, is memory that graphs keep: it begins as zeros and need not be given. */
+ * An input that stages write too, such as a cache of a region, is memory that graphs keep: it begins as zeros and need not be
+ * given. */
 #include "runtime/runtime.h"
 
 static bool touches(const samba_stage *stage, int32_t buffer, samba_access_kind how)

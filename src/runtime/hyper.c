@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hyperparameters (argins): 8-byte numbers in device memory. The session keeps the value in force of each, since the device's may
- * differ for the length of a run: dropout rates and what tells whether a run trains are 0 there while one does not.
+ * differ for the length of a run: in a run that does not train, dropout rates and the flag "training" are 0 on the device.
  *
  * A name sets the argin of that name and all whose name ends in ".<name>": "lr" sets the learning rate of every optimizer, "p"
  * the rate of every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's
- * seed, the argin's number and the count of forward runs, and have at most 53 bits so that a double can tell them.
+ * seed, the argin's number and the count of forward runs. They have at most 53 bits, so that a double holds them exactly.
  *
- * "p" is taken where there is no dropout, too: programs give it for all their models. It has no effect then, which a warning says once. */
+ * "p" is accepted where there is no dropout, too, since programs give it for all their models. It has no effect then, and a
+ * warning says so once. */
 #include "base/null.h"
 #include "runtime/runtime.h"
 

@@ -66,7 +66,7 @@ struct samba_session {
     samba_device_copy *copies; /* room for what a run copies in and out: tensor_count */
     int32_t run_count;         /* what runs run: the plan's sections and, behind them, the parts of those that are FWD and BCKWD in one */
     int32_t *parts;            /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
-    int32_t *links;            /* per thing that runs: its place among those that go on from each other; select.c */
+    int32_t *links;            /* per thing that runs: its number in the chain of those that go on from each other; select.c */
     bool *given;               /* per tensor: it has values, or is no input; given.c */
     bool *fed;                 /* per thing that runs: all inputs that it reads were given */
     int32_t missing;           /* inputs that stages read and that were not */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sections a run has: the plan's schedule or a range of its calls, its sections of the types asked for, or those of the ids
- * asked for; and whether now is the moment for them.
+ * Which sections a run has, and whether they may run now. A run names the plan's schedule or a range of its calls, types of
+ * sections, or ids.
  *
  * With gradient accumulation over N micro-batches the whole schedule leaves out ZEROGRAD but in the first of them, and GRADNORM,
- * REDUCE and OPT but in the last, and so does a range of it; the micro-batch is done with the schedule's last call. Types and ids run
- * exactly what they say, in the order given. But a section that a later one of the run computes again (redone_by) is left out, unless
- * ids name it.
+ * REDUCE and OPT but in the last; so does a range of it. The micro-batch is done with the schedule's last call. Types and ids run
+ * exactly the sections they name, in the order given, with one exception: a section that a later one of the run computes again
+ * (redone_by) is left out, unless ids name it.
  *
- * All of it is of one graph, the one that options name. Another graph's run takes the memory of activations, so what FWD has left is gone then.
+ * All sections of a run are of one graph, the one that the options name. Another graph's run takes the memory of activations, so
+ * the results that FWD left for BCKWD are gone then.
  *
- * Sections of FWD go on from each other and BCKWD's go on from them: each needs what those before it left in memory, and may take that memory for
- * itself. So they are links, numbered in the order they run: the first may run at any time and begins anew, any other right after the one before it, with
- * nothing that takes their memory between. Sections of another type after BCKWD go on from each other in the same way. ZEROGRAD's only set.
+ * Sections of FWD go on from each other, and those of BCKWD go on from them: each needs memory that the ones before it have left,
+ * and may overwrite it. So they are links of a chain, numbered in the order they run. The first may run at any time and begins
+ * the chain anew. Any other may run only right after the one before it, with nothing between that takes their memory. Sections of
+ * another type after BCKWD go on from each other in the same way. ZEROGRAD only sets memory.
  *
  * A section that is FWD and BCKWD in one has parts, which stand behind the plan's sections: a run of either type runs its part. */
 #include "runtime/runtime.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session's life and what it tells of its PEF. Making one reads the file, opens the device, gives it memory, constants,
- * hyperparameters and initial weights, and has it build the sections; whatever fails, samba_session_free ends it in any state
- * between.
+ * The session from its making to its end, and the facts it tells of its PEF. Making one reads the file, opens the device, gives
+ * it memory, constants, hyperparameters and initial weights, and has it build the sections. If a step fails, samba_session_free
+ * frees a session in any state between.
  *
  * The session owns the plan, the device and its arena. The context is the caller's and outlives it. */
 #include "base/null.h"

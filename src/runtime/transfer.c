@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host tensors to and from the device. A device tensor is C-contiguous; a host tensor may be any view. What lies contiguous on
- * the host moves in one piece, everything else through a small block on the stack, so transfers need no memory.
+ * Host tensors to and from the device. A device tensor is C-contiguous; a host tensor may be any view. Contiguous runs of the
+ * host move in one piece, everything else through a small block on the stack, so transfers need no memory.
  *
- * Everything a transfer could be refused for is checked before, by functions that change nothing. */
+ * All reasons to refuse a transfer are checked before, by functions that change nothing. */
 #include "base/null.h"
 #include "runtime/runtime.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Initial values of parameters, buffers and gradients. A random value depends on the session's seed, its tensor's name and its
- * element's number alone, so weights are the same for a seed whatever the threads, the order of tensors in the PEF or the device.
+ * element's number alone. So weights are the same for a seed whatever the threads, the order of tensors in the PEF or the device.
  *
- * Values are drawn when they are first needed, by a run or by who reads the tensor: weights that a file or a program sets before are never drawn. Since a
- * value depends on nothing that may change meanwhile, it is the same.
+ * Values are drawn when they are first needed, by a run or by a reader of the tensor. Weights that a file or a program sets
+ * before are never drawn. When a value is drawn makes no difference to it.
  *
  * Threads fill blocks on their stacks and write them to the device. */
 #include "base/team.h"

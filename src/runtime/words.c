@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of words for messages, in a fixed room: what went wrong must be said without memory. */
+ * Lists of words for messages, in a buffer of fixed size: an error must be reported without memory. */
 #include "runtime/runtime.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Facts about dtypes and shapes, and the inside of a host tensor. The dtype table is the only place that knows what a dtype
+ * Facts about dtypes and shapes, and the inside of a host tensor. Only the dtype table knows what a dtype
  * is; shape helpers are pure functions over arrays of int64_t. */
 #ifndef SAMBA_TENSOR_INTERNAL_H
 #define SAMBA_TENSOR_INTERNAL_H

@@ -112,7 +112,7 @@ static samba_value refuse(samba_graph *graph, samba_status status, const char *m
     return samba_trace_value(graph, samba_graph_fail_at(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given));
 }
 
-/* A constant: the bag of each of n places. */
+/* A constant: the bag of each of n rows. */
 static samba_ref owners(samba_graph *g, int64_t n, const samba_embedding_bag_options *options, int64_t count)
 {
     int64_t *owner, bag = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values whose gradient the model says itself. What the pair means stands in ops/custom.c; here is how a model calls it. */
+ * Values whose gradient the model gives itself. ops/custom.c defines the two operators; the functions here are how a model calls
+ * them. */
 #include "trace/trace.h"
 
 #include <sambaflow/elementwise.h>

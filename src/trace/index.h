@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of indexing share. */
+ * Helpers that the files of indexing share. */
 #ifndef SAMBA_TRACE_INDEX_H
 #define SAMBA_TRACE_INDEX_H
 

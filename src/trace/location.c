@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where in the user's model operators come from, as whoever traces says it: the module's path, the line of the program, and which
- * operators a hint keeps in one section. samba_scope_push, which also names things, sets the path too (trace.c). */
+ * The location of operators in the user's model, as the tracing program gives it: the module's path, the line of the program, and
+ * which operators a hint keeps in one section. samba_scope_push, which also names things, sets the path too (trace.c). */
 #include "trace/trace.h"
 #include <string.h>
 

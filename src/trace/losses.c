@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses of each element of an input and a target, and what all losses share. */
+ * Losses of each element of an input and a target, and the frame that all losses share. */
 #include "trace/losses.h"
 
 #include <sambaflow/activation.h>

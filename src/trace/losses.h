@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What losses share. A loss takes values of several dtypes, is computed in their common one (16-bit floats in float32) and rounded to
- * that once, at the end, also of a sum or mean. */
+ * The frame of a loss. A loss takes values of several dtypes, is computed in their common one (16-bit floats in float32) and is
+ * rounded to that once, at the end, also where it is a sum or mean. */
 #ifndef SAMBA_TRACE_LOSSES_H
 #define SAMBA_TRACE_LOSSES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses that want a margin: between a value and its label, between pairs, between classes. */
+ * Losses with a margin: between a value and its label, between pairs, between classes. */
 #include "trace/losses.h"
 
 #include <sambaflow/activation.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public functions that the column `call` of ops.def asks for (sambaflow/operators.h): one operator each, of one operand or two. What else
- * there is to say of a function, options or a formula, makes it one of its family's file. */
+ * The public functions that the column `call` of ops.def asks for (sambaflow/operators.h): one operator each, of one operand or
+ * two. A function with options or a formula stands in its family's file instead. */
 #include "trace/promote.h"
 
 #include <sambaflow/operators.h>

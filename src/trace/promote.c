@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers beside values, and what dtype operands of different dtypes meet in. */
+ * Numbers beside values, and the common dtype of operands of different dtypes. */
 #include "trace/promote.h"
 
 #include <sambaflow/elementwise.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images read at positions that other values say: grid_sample and affine_grid. A pixel is fetched by gather from its plane as one line, with an index that all
- * channels share as an expanded view, so the gradient of an image is a scatter; that of the grid goes through the weights alone, since whole numbers
- * have none. */
+ * Images read at positions that other values give: grid_sample and affine_grid. A pixel is fetched by gather from its plane as
+ * one line, with an index that all channels share as an expanded view, so the gradient of an image is a scatter. The gradient of
+ * the grid goes through the weights alone, since whole numbers have none. */
 #include "trace/promote.h"
 
 #include <sambaflow/elementwise.h>

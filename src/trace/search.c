@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is found by order or by index: searchsorted, nanmedian, max_unpool. */
+ * Elements found by order or by index: searchsorted, nanmedian, max_unpool. */
 #include "trace/index.h"
 
 #include <sambaflow/elementwise.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of shapes share. */
+ * Helpers that the files of shapes share. */
 #ifndef SAMBA_TRACE_SHAPE_H
 #define SAMBA_TRACE_SHAPE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions along one dim: sorting and what is chosen by it, running sums and their like. A value without dims is its own line of one. */
+ * Functions along one dim: sorting and selection, running sums and their like. A value of rank 0 is one line of one element. */
 #include "ops/families.h"
 #include "trace/reduction.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of trace share. A public function checks its values once with samba_trace_enter, works on refs of one graph, and
- * wraps the result. Whatever is wrong sticks to the graph under the function's name; a value that already failed passes
- * silently. */
+ * Helpers that the files of trace share. A public function checks its values once with samba_trace_enter, works on refs of one
+ * graph, and wraps the result. An error sticks to the graph under the function's name; a value that already failed passes without
+ * another message. */
 #ifndef SAMBA_TRACE_H
 #define SAMBA_TRACE_H
 
@@ -16,7 +16,7 @@ static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) {
 static inline samba_value samba_trace_none(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
 /* Enters with as many of at most 8 values as are there: a zeroed one was left out, but the first may not be. */
 bool samba_trace_enter_optional(const char *what, int count, const samba_value *values, samba_graph **graph);
-/* What a function returns whose second result has no place. */
+/* The result of a function that was given NULL for its second result. */
 static inline samba_value samba_trace_no_result(const char *what, samba_value a, const char *place)
 {
     if (a.graph)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which group must run before which, while groups are still being formed. Every group has a position in one order that no dependence
- * contradicts; positions change only where a new dependence says so, within the stretch between the two (Pearce and Kelly, "A dynamic
- * topological sort algorithm for directed acyclic graphs"). Whether one group must precede another is a search along dependences that stays
- * between their positions, which for neighbours in a model is short however large the model is.
+ * Which group must run before which, while groups are still being formed. Every group has a position in one topological order.
+ * Positions change only where a new dependence contradicts them, within the stretch between the two groups (Pearce and Kelly, "A
+ * dynamic topological sort algorithm for directed acyclic graphs"). Whether one group must precede another is a search along
+ * dependences between their positions. For neighbours in a model that is short, however large the model is.
  *
- * Lists hold groups as they were named when the dependence was made; whoever was merged since stands for the group that took it. */
+ * Lists hold groups as they were named when the dependence was made; a group that was merged since is replaced by the group that
+ * took it. */
 #include "compiler/fuse/fuse.h"
 
 #include <stdlib.h>

@@ -21,7 +21,7 @@ typedef struct samba_joining { /* how a node would be a member of a group */
 /* ---- reach.c ---- */
 /* Needs no memory to be read: an inline leaf, or a view of a constant. */
 bool samba_computed_in_place(const samba_fusion *fusion, samba_ref ref);
-/* One number for all elements, whatever the shape. Coordinates and random numbers are computed in place too, but by where elements lie. */
+/* One number for all elements, whatever the shape. Coordinates and random numbers are computed in place too, but by the offsets of elements. */
 bool samba_is_constant(const samba_fusion *fusion, samba_ref ref);
 /* A value of the group that its other members may read. */
 bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * May a node join a group, and as what? A map joins where its sizes and those of its inputs lie in the domain, FULL or ROW; a reduction
- * over exactly the last dims becomes a row reduction (which fixes what a row is), over anything else it is collected. */
+ * Whether a node may join a group, and in which role. A map joins where its sizes and those of its inputs lie in the domain, FULL
+ * or ROW. A reduction over exactly the last dims becomes a row reduction, which fixes what a row is; over anything else it is
+ * collected. */
 #include "compiler/fuse/fuse.h"
 
 #include <string.h>

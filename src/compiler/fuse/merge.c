@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A node that reads two groups of one domain makes them one, where neither needs something of the other in memory and no third group
+ * A node that reads two groups of one domain makes them one, where neither needs memory that the other writes and no third group
  * stands between them. A contraction's group takes others in, never the other way. */
 #include "compiler/fuse/fuse.h"
 

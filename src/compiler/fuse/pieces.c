@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Concatenation for nothing: an input of a concat that one group computes and nobody else reads is computed in its part of the concat's
- * memory. Its access then names the concat as base, with the offset and strides of the part; what is stored goes there, and the concat has
- * nothing left to copy of it. Concats in concats are taken from the outermost in.
+ * Concatenation without copies: an input of a concat that one group computes and nobody else reads is computed in its part of the
+ * concat's memory. Its access then names the concat as base, with the offset and strides of the part. Stores go there, and the
+ * concat has nothing left to copy of it. Concats in concats are taken from the outermost in.
  *
- * A piece must be whole in what the concat reads, its views must be ones that strides undo, and its group must be able to write there
- * under its domain. Anything else is copied, as before. */
+ * A piece must be whole in the concat's operand, strides must be able to undo its views, and its group must be able to write
+ * there under its domain. Anything else is copied. */
 #include "compiler/fuse/fuse.h"
 
 #include <string.h>

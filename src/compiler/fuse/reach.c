@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a group can reach: sizes that make a node one of its members, and memory that it can read or write under its domain. */
+ * The reach of a group: sizes that make a node one of its members, and memory that it can read or write under its domain. */
 #include "compiler/fuse/fuse.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ int64_t samba_sizes_product(int count, const int64_t *sizes)
     return result;
 }
 
-/* Strides of an external input over the group's domain; of a coordinate those of its dim, of random numbers those of their places. */
+/* Strides of an external input over the group's domain; of a coordinate those of its dim, of random numbers those of their offsets. */
 static void domain_strides(const samba_fusion *f, samba_ref input, int user_rank, const int8_t *user_dims, int64_t *strides)
 {
     const samba_node *node = samba_node_at(f->graph, input);

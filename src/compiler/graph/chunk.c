@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chunks of rows: a value that is too large to store, logits over a vocabulary, and that only row by row computations need, is computed for
- * some rows at a time, with all that is made of it, forward and backward. Every chunk is a part of its own, which shares no stage with others,
- * and the lives of their values do not meet; so they share memory.
+ * Chunks of rows: a value that is too large to store (logits over a vocabulary), and that only row by row computations need, is
+ * computed for some rows at a time, with all that is made of it, forward and backward. Every chunk is a part of its own, which
+ * shares no stage with others, and the live ranges of their values do not meet; so they share memory.
  *
- * What others see of it is small: rows, joined by a concat (which costs nothing: pieces.c), and sums over the rows, to which each chunk adds.
- * BCKWD computes the rows of FWD again. So what FWD computed of them serves outputs alone; BCKWD delivers those too, and a run of both
- * leaves that part of FWD out (section.c). A step computes each thing once, and a run of FWD alone still has its outputs.
+ * Others see only small results: rows, joined by a concat (which costs nothing: pieces.c), and sums over the rows, to which each
+ * chunk adds. BCKWD computes the rows of FWD again. So the rows that FWD computed serve outputs alone. BCKWD delivers those too,
+ * and a run of both leaves that part of FWD out (section.c). A step computes each thing once, and a run of FWD alone still has
+ * its outputs.
  *
- * Needs: core operators, simplified; chunk_find.c. Gives: chunks, sinks that BCKWD delivers again. Breaks: simplify (equal nodes of two
- * phases would fall together again). */
+ * Needs: core operators, simplified; chunk_find.c. Gives: chunks, sinks that BCKWD delivers again. Breaks: simplify (equal nodes
+ * of two phases would fall together again). */
 #include "compiler/graph/chunk.h"
 #include "compiler/fuse/fuse.h"
 

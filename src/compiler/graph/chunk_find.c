@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a wide product, logits over a vocabulary, is needed for. Its region is what is computed from it row by row: maps, views, reductions
- * over other dims, products with something that all rows share. It ends at results that are small: a row's number (the loss of a row), a
- * product's narrow rows (the gradient of its input), sums over the rows (the gradient of its weight). Others see only those.
+ * The region of a wide product (logits over a vocabulary): everything that is computed from it row by row, by maps, views,
+ * reductions over other dims, products with an operand that all rows share. The region ends at small results: one number a row
+ * (the loss of a row), a product's narrow rows (the gradient of its input), sums over the rows (the gradient of its weight).
+ * Nodes outside read only those.
  *
- * Cutting it into chunks of rows must cost nothing in a training step. So what BCKWD needs of FWD must be what it can compute again from
- * the rows alone, and results of FWD may serve only outputs, which BCKWD then delivers too. */
+ * Cutting the region into chunks of rows must cost nothing in a training step. So BCKWD must be able to compute again from the
+ * rows alone all that it needs of FWD, and results of FWD may serve only outputs, which BCKWD then delivers too. */
 #include "compiler/graph/chunk.h"
 #include "compiler/fuse/fuse.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules of simplify about joining and cutting. The gradient of a cut is a pad, so what was split gets a sum of pads: those that tile a
- * dim without overlap are a concat. A concat of parts that lie side by side in one value, in order, is that value seen otherwise. Cutting
- * what was joined, or padded, takes from the part.
+ * Rules of simplify about joining and cutting. The gradient of a slice is a pad, so the gradient of a value that was split is a
+ * sum of pads: those that tile a dim without overlap are a concat. A concat of parts that lie side by side in one value, in
+ * order, is a view of that value. A slice of a concat or pad takes from the part.
  *
  * Needs: inputs already simplified. Gives: a node of the same value, or SAMBA_NONE. */
 #include "compiler/compiler.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An assignment takes effect when its phase ends, but what else is computed and delivered is of the leaf's old value: by the phase itself, and by BCKWD,
- * which differentiates what FWD has computed. Three reads of a leaf are too late for that:
- *   - a sink that takes the leaf as it is, or some of it, is no operator that bufferize.c could order before the one that writes: two buffers that
- *     change places, an output that is what a buffer was;
- *   - a node of BCKWD comes when FWD has written;
- *   - so does a node of FWD that serves only what BCKWD delivers again: it runs after all others (redone.c).
+ * An assignment takes effect when its phase ends. Everything else that the phase computes and delivers is of the leaf's old
+ * value, and so is BCKWD, which differentiates FWD. Three reads of a leaf come too late for that:
+ *   - a sink that takes the leaf, or some of it, as it is: no operator that bufferize.c could order before the one that writes (two buffers
+ *     that change places, an output that is a buffer's old value);
+ *   - a node of BCKWD, which runs when FWD has written;
+ *   - a node of FWD that serves only what BCKWD delivers again, which runs after all others (redone.c).
+ *
  * They get a value that is computed in time, by a cast to the dtype that the leaf has.
  *
- * Needs: the final graph (simplify takes such casts away; remat decides what BCKWD reads). Gives: no read of a leaf behind the phase that overwrites it,
- * nor sinks that are one. Breaks nothing. */
+ * Needs: the final graph (simplify takes such casts away; remat decides what BCKWD reads). Gives: no read of a leaf behind the
+ * phase that overwrites it, nor sinks that are one. Breaks nothing. */
 #include "compiler/compiler.h"
 
 #include <string.h>

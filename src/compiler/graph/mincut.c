@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dinic's algorithm: as long as the sink can be reached, label nodes by their distance from the source and push flow along shortest ways until
- * none is left. What can then still reach the sink is the sink's side of the cut. */
+ * Dinic's algorithm: as long as the sink can be reached, label nodes by their distance from the source and push flow along
+ * shortest paths until none is left. The nodes that can then still reach the sink are the sink's side of the cut. */
 #include "compiler/graph/mincut.h"
 
 #include <string.h>

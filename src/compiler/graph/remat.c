@@ -168,7 +168,7 @@ static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *c
     for (int64_t i = 1; i < g->node_count; i++)
         reach[i] += reach[i - 1];
     int64_t seen = 0, best = -1, share = 0;
-    for (int64_t i = 0; i < g->node_count; i++) { /* the best place of each share of contractions, its first half aside */
+    for (int64_t i = 0; i < g->node_count; i++) { /* the best border in each share of contractions, its first half aside */
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (node->phase != SAMBA_FWD || samba_ops[node->op].class_ == SAMBA_LEAF)
             continue;

@@ -201,7 +201,7 @@ static samba_ref pooled_sum(samba_graph *g, const samba_node *node, const samba_
     return samba_emit_reduce(g, SAMBA_OP_sum, source->inputs[source->arity - 1], (int)dims->count, over);
 }
 
-/* The place of the greatest of all elements: over one dim, so that strides which cannot be read in one run are copied first. */
+/* The index of the greatest of all elements: over one dim, so that strides which cannot be read in one run are copied first. */
 static samba_ref flat_argmax(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
     const samba_node *source = samba_node_at(g, inputs[0]);

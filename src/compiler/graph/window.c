@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules of simplify about what a convolution's window meets; they hold for conv2d, conv3d and both their gradients, which are one relation
- * between x, w and y (ops/conv.c). On small images, the last of a network, much of a window lies in the padding:
- *   - rows and columns of the kernel that meet nothing but padding, whatever the window's place, are cut off: their products are zeros, and
- *     their part of a weight's gradient is zero;
- *   - a kernel that covers all of the image it is given, at one place, is a matrix, and images are rows: a product of matrices.
+ * Rules of simplify about convolutions whose windows meet padding. They hold for conv2d, conv3d and both their gradients, which
+ * are one relation between x, w and y (ops/conv.c). On small images, the last of a network, much of a window lies in the padding:
+ *   - rows and columns of the kernel that meet nothing but padding, whatever the window's position, are cut off: their products are zeros,
+ *     and their part of a weight's gradient is zero;
+ *   - a kernel that covers all of its image, at one position, is a matrix, and images are rows: a product of matrices.
+ *
  * 3 x 3 kernels on images of one pixel, as ResNet's last stage has them from 32 x 32 pixels, come to a ninth of the products.
  *
  * Needs: inputs already simplified. Gives: a node of the same value, or SAMBA_NONE. */
@@ -51,13 +52,13 @@ static relation relation_of(const samba_graph *g, const samba_node *node, const 
     return r;
 }
 
-/* Whether row, column or slab `k` of the kernel meets an element of x from some place. */
+/* Whether row, column or slab `k` of the kernel meets an element of x from some position. */
 static bool meets(const relation *r, int axis, int64_t k)
 {
     for (int64_t o = 0; o < r->y[SPACE + axis]; o++) {
         int64_t at = o * r->attrs->stride.at[axis] - r->attrs->padding.at[axis] + k * r->attrs->dilation.at[axis];
         if (at >= 0)
-            return at < r->x[SPACE + axis]; /* further places lie further on */
+            return at < r->x[SPACE + axis]; /* further positions lie further on */
     }
     return false;
 }

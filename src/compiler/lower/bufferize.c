@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where values live: a buffer for every leaf, output and stored value. A value that a sink delivers is computed straight into its
- * target's memory wherever nothing could still need what the target held; a second target is a second store; what remains is a copy at the
+ * A buffer for every leaf, output and stored value. A value that a sink delivers is computed straight into its target's memory
+ * wherever nothing could still need the target's old value. A second target is a second store. Whatever remains is copied at the
  * end of the phase.
  *
  * Needs: groups. Gives: buffers (sizes, not offsets), the tensor and argin tables, copies, the order of groups. Breaks nothing. */
@@ -89,7 +89,7 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
 
 /* ---- may a value be written over the leaf it replaces? ---- */
 
-/* A scatter into all of the leaf, of what lies elsewhere, writes some places and leaves the others alone. */
+/* A scatter into all of the leaf, of operands that lie elsewhere, writes some elements and leaves the others alone. */
 static bool scatters_into(const samba_fusion *f, const samba_group *g, samba_ref leaf)
 {
     const samba_node *node = samba_node_at(f->graph, g->anchor);
@@ -235,7 +235,7 @@ static samba_status find_ranges(samba_compiler *c)
         bool part = false;
         int64_t count;
         if (samba_shape_numel(samba_node_at(g, index)->rank, samba_node_at(g, index)->shape, &count) && count == 0)
-            continue; /* spread over no place at all: what the input holds is never an index */
+            continue; /* spread over no element at all: the input is never used as an index */
         while (samba_ops[samba_node_at(g, index)->op].class_ == SAMBA_VIEW || samba_node_at(g, index)->op == SAMBA_OP_cast) {
             part = part || samba_node_at(g, index)->op == SAMBA_OP_slice;
             index = samba_node_at(g, index)->inputs[0];

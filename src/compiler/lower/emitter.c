@@ -131,7 +131,7 @@ static int collapse(const samba_emitter *e, int64_t *shape)
 }
 
 /* The strides in the plan's shape. Of an empty domain they would say nothing, and a result that is not empty, a sum over no rows,
- * would lose its place: so a size of 0 counts as 2 there, and the plan's first one makes up for what it merges. */
+ * would lose its stride: so a size of 0 counts as 2 there, and the plan's first one makes up for what it merges. */
 static bool plan_strides(const samba_emitter *e, const int64_t *strides, int plan_rank, const int64_t *plan_shape, int64_t *viewed)
 {
     int64_t domain[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], total, rest;

@@ -47,7 +47,7 @@ int samba_emitter_add(samba_emitter *emitter, samba_tile op, samba_register_clas
 int samba_emitter_load(samba_emitter *emitter, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides,
                        samba_extent extent, int level);
 void samba_emitter_store(samba_emitter *emitter, int reg, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides);
-/* inplace.c: stored results take the place of what they are made of, where that is right. After the last instruction, before finish. */
+/* inplace.c: stored results are written over their operands, where that is right. After the last instruction, before finish. */
 void samba_emitter_share(samba_emitter *emitter, const samba_group *group);
 /* The stage's rank, domain, operands and program. plan_rank 0: the domain is collapsed as far as operands allow (TILE); else operands are
  * viewed in plan_shape (CONTRACT). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators along a dim: a group of one of them, or of the two that one stage computes (values and places), becomes a stage over contiguous
- * operands. */
+ * Operators along a dim: a group of one of them, or of the two that one stage computes (values and indices), becomes a stage over
+ * contiguous operands. */
 #include "compiler/compiler.h"
 
 #include <string.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups to tile programs: each member becomes a few instructions, each external input a load, each stored member a store or a collect.
- * A value is asked for with an extent and a level (emitter.h); what it takes to have it there is emitted once and remembered.
+ * Groups to tile programs: each member becomes a few instructions, each external input a load, each stored member a store or a
+ * collect. A value is asked for with an extent and a level (emitter.h); the instructions that bring it there are emitted once and
+ * remembered.
  *
- * Integers narrower than 64 bits are computed in 64 and wrapped; bfloat16 and float16 are computed in float32 and rounded where they are
- * cast or stored. */
+ * Integers narrower than 64 bits are computed in 64 and wrapped; bfloat16 and float16 are computed in float32 and rounded where
+ * they are cast or stored. */
 #include "compiler/lower/emitter.h"
 
 #include <string.h>
@@ -283,7 +284,7 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     return l->e.status;
 }
 
-/* A collected value goes to one place only: other sinks of it copy from there (bufferize.c sees to that through `stored`). */
+/* A collected value goes to one buffer only: other sinks of it copy from there (bufferize.c sees to that through `stored`). */
 static samba_status store_member(lowering *l, samba_ref ref, int32_t buffer, const samba_access *access)
 {
     const samba_node *node = samba_node_at(l->graph, ref);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a stage computes, for people: its nodes as operators with their type and their location in the user's model. Words and locations stand
- * once in the plan, however many operators share them: one table finds both, open addressing by hash. */
+ * The operators of a stage, for people: its nodes with their type and their location in the user's model. Words and locations
+ * stand once in the plan, however many operators share them: one table finds both, open addressing by hash. */
 #include "compiler/compiler.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages that run the same program over memory that lies side by side become one stage over all of it: the update of a model's
- * parameters, each too small to be worth a stage, is one pass. What alignment leaves between two buffers is computed along; nobody
- * reads it. Within a buffer there is no such gap: between two parts of a concatenation lies a third.
+ * Stages that run the same program over adjacent memory become one stage over all of it: the update of a model's parameters, each
+ * too small to be worth a stage, is one pass. Bytes that alignment leaves between two buffers are computed along; nobody reads
+ * them. Within a buffer there is no such gap: between two parts of a concatenation lies a third.
  *
  * Needs: offsets (memory keeps parameters, gradients and states in one order). Gives: fewer stages. Breaks nothing. */
 #include "compiler/compiler.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A result over what it is made of: a stage that reads an intermediate for the last time, each element where and when it writes one of its
- * own, may write it over the other. The two buffers become one, chains of them too, and a chain that ends in a gradient or an output uses
- * that tensor's own memory all along.
+ * A result in the memory of its operand: a stage that reads an intermediate for the last time, each element where and when it
+ * writes one of its own, may write its result over it. The two buffers become one, chains of them too, and a chain that ends in a
+ * gradient or an output uses that tensor's own memory all along.
  *
- * What makes it right, stage by stage: elements are read and written in one order (the same strides, no broadcasting), every read comes before
- * the write in the program (a row that is read again in a later loop is written in that loop or after it), and no factor of a contraction
- * lies there, which other blocks still read. From stage to stage: nobody reads the old value later; memory that lasts is not touched from
- * where the old value is made, and both are made in one phase, since a caller may run phases one by one. Only backward may overwrite what
- * another phase, forward, has made: it runs once for each. */
+ * Conditions within the stage: elements are read and written in one order (the same strides, no broadcasting), every read comes
+ * before the write in the program (a row that is read again in a later loop is written in that loop or after it), and no factor
+ * of a contraction lies there, which other blocks still read.
+ *
+ * Conditions between stages: nobody reads the old value later; memory that lasts is not touched from where the old value is made;
+ * and both are made in one phase, since a caller may run phases one by one. Only the backward may overwrite a value of another
+ * phase, the forward: it runs once for each. */
 #include "compiler/lower/emitter.h"
 
 #include <string.h>

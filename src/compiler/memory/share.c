@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What several graphs compute of constants alone, such as bfloat16 copies of the weights that they share, is computed and kept once: of two constant
- * stages (plan/constants.c; each alone writes its buffer) that are the same but for where their results go, the first one serves. A device makes constants of all graphs before
- * the first run, whichever graph that is of, so it does not matter whose section the stage is in.
+ * Constants that several graphs compute alike, such as bfloat16 copies of the weights that they share, are computed and kept
+ * once: of two constant stages (plan/constants.c; each alone writes its buffer) that are the same but for where their results go,
+ * the first one serves. A device makes the constants of all graphs before the first run, whichever graph that is of, so it does
+ * not matter whose section the stage is in.
  *
  * Needs: stages of all graphs. Gives: fewer stages, and buffers that nobody touches. Breaks nothing. */
 #include "compiler/compiler.h"
 
 #include <string.h>
 
-/* Where results go is the same place of buffers of one size; all else is equal. */
+/* Results go to the same offsets of buffers of one size; all else is equal. */
 static bool same(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
     if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->operand_count != b->operand_count ||

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads of a team that wait for each other every few microseconds are of no use on one processor: the one that waits spins or
- * yields while the other wants to run, and a step of 130 microseconds takes as many time slices as it has barriers, 8 ms and more.
- * Schedulers start a thread beside the one that made it, and take their time to part the two. So a thread that finds itself on the
- * processor of an earlier one of its team moves away, once; nothing is pinned, the scheduler stays free to move it later.
+ * Threads of a team that wait for each other every few microseconds must not share a processor: the one that waits spins or
+ * yields while the other wants to run, and a step of 130 microseconds takes as many time slices as it has barriers, 8 ms and
+ * more. Schedulers start a thread beside the one that made it, and take their time to part the two. So a thread that finds itself
+ * on the processor of an earlier one of its team moves away, once. Nothing is pinned: the scheduler stays free to move it later.
  *
- * A record for each thread belongs to the caller, zeroed at first; others read it while its thread writes. */
+ * Each thread has a record, which belongs to the caller and is zeroed at first. Others read it while its thread writes. */
 #ifndef SAMBA_AFFINITY_H
 #define SAMBA_AFFINITY_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is needed next, brought nearer while a product computes. Packing and epilogues wait for memory, products hardly use it: a
- * product that asks for a line of memory every few steps of k costs nothing, and what follows finds its data in the second cache.
- * A queue of regions, rows of lines each; the kernel takes lines from the front. Asking is a hint: a region that does not fit the
- * queue, or memory that is not there, changes no result. */
+ * A queue of memory to prefetch while a product computes. Packing and epilogues wait for memory, products hardly use it: a
+ * product that asks for a line of memory every few steps of k costs nothing more, and the work behind it finds its data in the
+ * second cache. The queue holds regions, rows of lines each; the kernel takes lines from the front. Asking is a hint: a region
+ * that does not fit the queue, or memory that is not there, changes no result. */
 #ifndef SAMBA_CPU_FETCH_H
 #define SAMBA_CPU_FETCH_H
 

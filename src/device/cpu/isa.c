@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which instruction sets this build has and this processor runs, and which of them libxsmm keeps to. */
+ * The instruction sets that this build has and this processor runs, and those of them that libxsmm keeps to. */
 #include "device/cpu/isa/processor.h"
 #include "device/cpu/product/pairs.h"
 #include "device/cpu/product/xsmm.h"

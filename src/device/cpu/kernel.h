@@ -2,9 +2,9 @@
  *
  * The CPU's side of stages: preparing one for a machine and running it by threads.
  *
- * Preparing happens once, at load: pointers are resolved, kernels are chosen (libxsmm blocks made, ISA table taken), scratch is measured.
- * Running allocates nothing and fails never; what only the data can break (an index out of range) raises a fault that the session reports.
- * Every thread of a team calls run for phases 0 .. phases-1; the caller puts a barrier between phases. */
+ * Preparing happens once, at load: pointers are resolved, kernels are chosen (libxsmm blocks made, ISA table taken), scratch is
+ * measured. Running neither allocates nor fails. Only data can be bad then (an index out of range): that raises a fault, which
+ * the session reports. Every thread of a team calls run for phases 0 .. phases-1; the caller puts a barrier between phases. */
 #ifndef SAMBA_KERNEL_H
 #define SAMBA_KERNEL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See reuse.h. Memory is looked at in pieces, not by buffers, as buffers that live at different times share it. All that a stage touches counts as
- * touched in its middle: stages walk through their operands from one end to the other, so a piece is touched again half of the one stage, what is
- * moved between the two, and half of the other later. */
+ * See reuse.h. Memory is looked at in pieces, not by buffers, as buffers with different live ranges share it. A stage walks
+ * through its operands from one end to the other. So between two touches of a piece lie half of the first stage's bytes, those of
+ * the stages between, and half of the second stage's: every piece counts as touched in the middle of a stage. */
 #include "device/cpu/reuse.h"
 
 #include <stdio.h>

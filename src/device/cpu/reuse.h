@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which stages find their operands in no cache. What was touched not long ago is still in the last one; how long ago is counted in bytes that
- * stages moved since, as in Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies" (1970), which counts different ones.
- * Runs repeat, so before the first stage stands the last. */
+ * Which stages find their operands in no cache. Memory that was touched not long ago is still in the last cache. How long ago is
+ * counted in bytes that stages have moved since. (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage
+ * hierarchies", 1970, count distinct bytes.) Runs repeat, so the last stage precedes the first. */
 #ifndef SAMBA_REUSE_H
 #define SAMBA_REUSE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention of one query, as generating a token asks for it: scores are products of the query with rows of k, results a sum of rows of v (rows.h), each
- * read once where it lies. Blocks of keys that the mask hides are not read, so a cache costs what has been written of it; neighbours that it shows are
- * read as one run, since memory is slow to begin with. */
+ * Attention of one query, for generating a token: scores are products of the query with rows of k, results a sum of rows of v
+ * (rows.h), each read once where it lies. Blocks of keys that the mask hides are not read, so a cache costs only its written
+ * part. Neighbouring blocks that the mask shows are read as one run, since memory is slow to begin with. */
 #include "device/cpu/attention/attention.h"
 #include "device/cpu/product/rows.h"
 

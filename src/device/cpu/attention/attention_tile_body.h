@@ -52,7 +52,7 @@ static inline void NAME(maximum)(const REAL *restrict s, int64_t keys, REAL *res
 }
 
 /* 16 lanes. A lane that has seen nothing keeps -infinity for its greatest score; 0 stands in its place, so that differences are not NaN.
- * A score that is greater by less than LEEWAY does not take its place: weights may well exceed 1, and earlier results stay as they are.
+ * A score that is greater by less than LEEWAY does not replace it: weights may well exceed 1, and earlier results stay as they are.
  * Four keys at a time here. pairs, where given, get the weights, and s keeps its scores. Returns whether an alpha is not 1. */
 static inline bool NAME(weigh_strip)(REAL *restrict s, uint32_t *restrict pairs, REAL factor, int64_t keys, REAL *restrict greatest,
                                      REAL *restrict sum, REAL *restrict alpha)

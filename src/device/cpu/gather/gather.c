@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gather and scatter. The domain is walked line by line, a line being its last dim. Where a line has one index (a row of an embedding), it is
- * a copy, or the arithmetic of a row; where each element has its own, indices become offsets in the table, a block at a time, and one loop moves
- * or combines the elements there.
+ * Gather and scatter. The domain is walked line by line, a line being its last dim. Where a line has one index (a row of an
+ * embedding), it is copied, or combined, as a row. Where each element has its own index, a block of indices is turned into
+ * offsets in the table, and one loop moves or combines the elements there.
  *
- * Threads share the domain so that no two write one row of the table: they divide a dim that is not the axis, in whole cache lines where that
- * is the last one. Where there is none worth dividing, each takes the indices of some of the table's rows, and all read all indices. Either
- * way what a row gets comes in one order, whatever the number of threads.
- * What is added to bfloat16 and float16 is rounded each time, as the table is the only memory that holds the sums. */
+ * No two threads write one row of the table. They divide a dim that is not the axis, in whole cache lines where that is the last
+ * one. Where no such dim is worth dividing, each thread takes some of the table's rows, and all read all indices. Either way the
+ * elements of one row come in one order, whatever the number of threads. Sums of bfloat16 and float16 are rounded at each
+ * addition, as only the table holds them. */
 #include "device/cpu/isa/vector_bits.h"
 #include "device/cpu/kernel.h"
 #include <math.h>

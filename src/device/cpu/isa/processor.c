@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the processor at hand can do: all that the library asks about that which decides what it computes with. A table of kernels stands for all that its
- * flags in meson.build allow the compiler, so each of them is asked for. Test programs have tests/processor.c in the place of this file,
- * which has nothing beyond SAMBAFLOW_ISA. */
+ * Detection of what the processor can do. Everything that the library asks about the processor, and that decides how it computes,
+ * is here. A table of kernels may use all that its flags in meson.build allow the compiler, so each of these features is asked
+ * for. Test programs have tests/processor.c in the place of this file, which offers nothing beyond SAMBAFLOW_ISA. */
 #include "device/cpu/isa/processor.h"
 
 #if defined(__x86_64__)

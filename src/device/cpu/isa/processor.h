@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the processor at hand can do. */
+ * Questions about the processor at hand. */
 #ifndef SAMBA_CPU_PROCESSOR_H
 #define SAMBA_CPU_PROCESSOR_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * COLLECT: partial results of each thread, and what becomes of them.
+ * COLLECT: partial results of each thread, and how they are combined.
  *
- * Partial results are C-contiguous over the dims that stay: double for f32 and f64, int64_t for i64. Each thread works on a
- * fixed range of rows and all are combined in thread order, so results depend on the number of threads alone. */
+ * Partial results are C-contiguous over the dims that stay: double for f32 and f64, int64_t for i64. Each thread works on a fixed
+ * range of rows, and all are combined in thread order, so results depend on the number of threads alone. */
 #include "device/cpu/tile/tile.h"
 #include <math.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of which one element matters, that in the column of the row's label (cross entropy): instead of comparing every column's
- * number, in 64 bits, the one element is found. And rows that are taken or left as a whole. combine.c makes these codes.
+ * Rows of which one element matters, the one in the column of the row's label (cross entropy): that element is found, where
+ * comparing every column's number would take 64-bit comparisons of all. Also rows that are taken or left as a whole. combine.c
+ * makes these codes.
  *
- * A label may lie in memory that the program writes as well, and is read once: what was found to be a column is that column. */
+ * A label may lie in memory that the program writes as well. It is read once, and its column is not looked up again. */
 #include "device/cpu/tile/tile.h"
 #include <math.h>
 #include <string.h>

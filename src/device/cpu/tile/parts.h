@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What convert.c, reduce.c, random.c and planes.c give to the table in kernels.c, one name for each ISA. The meaning of each
- * function stands beside its place in device/cpu/kernel.h. */
+ * The functions of convert.c, reduce.c, random.c and planes.c that kernels.c puts into its table, one name for each ISA.
+ * device/cpu/kernel.h says what each does. */
 #ifndef SAMBA_CPU_PARTS_H
 #define SAMBA_CPU_PARTS_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs tile programs: an interpreter whose instructions each work on a tile of some 512 elements, so that
- * what it costs to choose the next one is little beside its work, and registers stay in the first-level cache.
+ * Runs tile programs: an interpreter whose instructions each work on a tile of some 512 elements. So the choice of the next
+ * instruction costs little beside its work, and registers stay in the first-level cache.
  *
- * A register whose operand's memory looks just like it (tile.h: direct) is that memory, for reading and for results. */
+ * Where the memory of an operand has the layout of a register (tile.h: direct), that memory is the register, for reading and for
+ * results. */
 #include "device/cpu/tile/tile.h"
 #include "device/cpu/tile/move.h"
 #include "device/cpu/tile/update.h"
