@@ -156,7 +156,7 @@ static void settle_optimizer(parse *p)
     o->amsgrad = o->amsgrad || p->amsgrad;
 }
 
-/* What the optimizer does not have; a run learns that from the PEF. */
+/* Options that the optimizer does not have are refused; a run learns the optimizer from the PEF. */
 static void check_optimizer(const parse *p, struct argp_state *state)
 {
     static const int adamw[] = {KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_AMSGRAD};

@@ -20,7 +20,7 @@ struct samba_context {
     char message[MESSAGE_SIZE];
 };
 
-/* What samba_fail_aside told this thread, and of which context; NULL: nothing that counts still. */
+/* The message of samba_fail_aside to this thread, and its context; NULL: no message that still counts. */
 static _Thread_local struct {
     const samba_context *context;
     char message[256];

@@ -83,7 +83,7 @@ static samba_cli_pair pair_of(struct argp_state *state, const char *option, char
     return (samba_cli_pair){text, equals ? equals + 1 : ""};
 }
 
-/* What is given last does not win in silence. */
+/* An option that is given twice is refused: the last does not win in silence. */
 static void check_names(struct argp_state *state, const char *option, int count, const samba_cli_pair *pairs)
 {
     for (int i = 0; i < count; i++)

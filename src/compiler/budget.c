@@ -34,7 +34,7 @@ static samba_status plan(samba_compiler *probe)
     return samba_pass_memory(probe);
 }
 
-/* What the plan of `graph` needs. */
+/* The bytes that the plan of `graph` needs. */
 static samba_status measure(const samba_compiler *c, samba_graph *graph, int64_t *bytes)
 {
     samba_compiler probe = {.context = c->context, .options = c->options, .name = c->name, .traced = c->traced, .graph = graph};
@@ -119,7 +119,7 @@ static samba_status find_border(search *s)
     return SAMBA_OK;
 }
 
-/* What is left of the budget goes to the dearest values that it has room for, one after the other. */
+/* The rest of the budget goes to the dearest values that it has room for, one after the other. */
 static samba_status give_back(search *s, uint8_t *kept)
 {
     const samba_graph *g = s->remat->graph;

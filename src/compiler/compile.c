@@ -12,7 +12,7 @@ samba_compile_options samba_compile_defaults(void)
     return (samba_compile_options){.struct_size = sizeof(samba_compile_options), .grad_accumulation_steps = 1};
 }
 
-/* What the plan says of the traced graph: names it from the first pass on, for dumps too. */
+/* The plan's facts of the traced graph. It has its name from the first pass on, for dumps too. */
 static samba_status identify(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;

@@ -233,7 +233,7 @@ static samba_status check_tensors(const samba_function *f, samba_tensor *const *
     return SAMBA_OK;
 }
 
-/* What lies in one piece the device copies as a part of the run. Tensors of the plan are the device's alone, so no input is in place yet. */
+/* Tensors in one piece are copied by the device as a part of the run. Tensors of the plan are the device's alone, so no input is in place yet. */
 static samba_status move(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_device_run *work)
 {
     samba_device_copy *next = f->session->copies;

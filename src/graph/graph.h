@@ -90,7 +90,7 @@ typedef struct samba_attrs_facts { /* graph/attrs.c */
 extern const samba_attrs_facts samba_attrs_table[SAMBA_ATTRS_COUNT];
 size_t samba_field_size(samba_field_kind kind);
 
-/* What the graph itself knows of an operator: the columns of ops.def that the text form and interning need. */
+/* The facts of an operator that the graph itself knows: the columns of ops.def that the text form and interning need. */
 typedef struct samba_op_syntax { /* graph/attrs.c */
     const char *name;
     int arity; /* -1: any number >= 1 */
@@ -232,7 +232,7 @@ typedef samba_ref samba_rewrite_fn(samba_rewriter *rewriter, samba_ref node, con
 samba_status samba_graph_rewrite(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, samba_graph **out);
 /* A copy of what sinks need: of inputs too. */
 samba_status samba_graph_prune(const samba_graph *in, samba_graph **out);
-/* What a rewrite does with a node that it leaves alone: the same operator on `inputs`, names interned anew. */
+/* A node that a rewrite leaves alone: the same operator on `inputs`, names interned anew. */
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 
 /* ---- graph/print.c: a line of the text without its end; of a node also without its location ---- */

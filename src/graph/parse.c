@@ -299,7 +299,7 @@ static samba_status parse_op(parser *p, samba_op *op)
     return expected(p, "an operator");
 }
 
-/* What was emitted against what stands in the text. */
+/* Compares the emitted node with the text. */
 static samba_status check_node(parser *p, int64_t number, samba_ref ref, samba_dtype dtype, const samba_dims *shape,
                                samba_phase phase)
 {

@@ -187,7 +187,7 @@ static samba_ref positions(samba_graph *graph, int64_t count, bool of_queries)
     return of_queries ? samba_emit_reshape(graph, line, 2, (int64_t[]){count, 1}) : line;
 }
 
-/* Who trains the mask (T5's position bias) gets its gradient from a matrix of scores made for it: weights * (dweights - sum(dy * y)).
+/* The gradient of a mask that is trained (T5's position bias) comes from a matrix of scores made for it: weights * (dweights - sum(dy * y)).
  * The mask of most models is made of constants and asks for none. */
 static samba_ref mask_gradient(samba_vjp *vjp, const samba_attrs_attention *attrs, const sizes *s, samba_ref lse)
 {
@@ -279,7 +279,7 @@ static double element(const samba_array *a, int64_t b, int64_t h, int64_t t, int
     return samba_array_double(a, ((b * a->shape[1] + h) * a->shape[2] + t) * a->shape[3] + i);
 }
 
-/* What the mask adds to score (b, h, i, j). */
+/* The mask's addend to score (b, h, i, j). */
 static double masked(const weights *w, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const samba_array *mask = &w->reference->inputs[MASK];
@@ -352,7 +352,7 @@ samba_status samba_ref_attention_lse(const samba_reference *reference)
     return SAMBA_OK;
 }
 
-/* Where element (b, t, head, d) of the gradient of input q, k or v stands in the result of attention_grad. */
+/* The offset of element (b, t, head, d) of the gradient of input q, k or v in the result of attention_grad. */
 static int64_t gradient_offset(const sizes *s, int input, int64_t b, int64_t head, int64_t t, int64_t d)
 {
     int64_t heads = input == Q ? s->h : s->hkv, length = input == Q ? s->tq : s->tk, depth = input == V ? s->dv : s->d;

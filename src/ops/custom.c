@@ -120,7 +120,7 @@ samba_ref samba_expand_custom_gradient(samba_graph *graph, const samba_node *nod
 
 /* ---- grad_output: nothing, where nobody differentiates ---- */
 
-/* What is computed from it goes with the custom_gradients that it serves. */
+/* Nodes that are computed from it are dropped with the custom_gradients that it serves. */
 samba_ref samba_expand_grad_output(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
     samba_node as = *node;

@@ -122,7 +122,7 @@ void samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient)
     vjp->input_gradients[i] = samba_emit_cast(vjp->graph, gradient, dtype);
 }
 
-/* What formulas start from, in the dtype they are computed in. */
+/* The operand of a formula, in the dtype in which it is computed. */
 static samba_ref gradient_of(samba_vjp *vjp) { return samba_emit_lift(vjp->graph, vjp->gradient); }
 static samba_ref input_of(samba_vjp *vjp, int i) { return samba_emit_lift(vjp->graph, vjp->inputs[i]); }
 static samba_ref output_of(samba_vjp *vjp) { return samba_emit_lift(vjp->graph, vjp->output); }

@@ -177,7 +177,7 @@ void samba_emit_batch_moments(samba_graph *graph, samba_ref x, samba_ref *mean, 
     *variance = samba_emit2(graph, SAMBA_OP_add, within, between);
 }
 
-/* What x is normalized by, (1, C, 1, ...): the batch's statistics while training, the running ones else. */
+/* The statistics that normalize x, (1, C, 1, ...): the batch's statistics while training, the running ones else. */
 static void batch_statistics(samba_graph *graph, const planes *p, const samba_ref *inputs, double eps, samba_ref *mean, samba_ref *reciprocal)
 {
     samba_ref variance, running_mean = SAMBA_NONE, running_variance = SAMBA_NONE;

@@ -67,7 +67,7 @@ samba_status samba_vjp_resample2d(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-/* What it does to dy is linear, and resample2d leads back. */
+/* The operator is linear in dy, and resample2d is its transpose. */
 samba_status samba_vjp_resample2d_grad(samba_vjp *vjp)
 {
     samba_attrs attrs;

@@ -239,7 +239,7 @@ static samba_status check_graphs(samba_context *context, const samba_plan *plan)
 
 static bool is_word(const samba_plan *plan, int32_t word) { return word >= 0 && word < plan->word_count; }
 
-/* What people are told of the stages: words and locations that are there, and each operator has a name and a type. */
+/* Operators of stages, for people: their words and locations are there, and each has a name and a type. */
 static samba_status check_origins(samba_context *context, const samba_plan *plan)
 {
     for (int32_t i = 0; i < plan->word_count; i++)

@@ -182,7 +182,7 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
 
 /* ---- programs ---- */
 
-/* What a program does to its operands: by instructions that name them, and by those that compute in a register that lies in one. */
+/* Reads and writes of a program's operands: by instructions that name them, and by those that compute in a register that lies in one. */
 static void find_access(const samba_program *program, user *users)
 {
     for (int32_t i = 0; i < program->instruction_count; i++) {

@@ -63,7 +63,7 @@ static int32_t find(const samba_constants *constants, int64_t offset)
     return low;
 }
 
-/* What lies between islands is never written. */
+/* Memory between islands is never written. */
 static bool is_constant(const samba_constants *constants, const samba_buffer *range)
 {
     for (int32_t i = find(constants, range->offset); i < constants->island_count; i++) {

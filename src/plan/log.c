@@ -23,7 +23,7 @@ static const char *amount(int64_t value, char buffer[AMOUNT_SIZE])
     return buffer;
 }
 
-/* What SGD keeps for a momentum that runs may give, whatever it was compiled with. */
+/* The memory that SGD has for a momentum that runs may give, whatever it was compiled with. */
 static int64_t momentum_bytes(const samba_plan *plan)
 {
     static const char ending[] = ".momentum_buffer";

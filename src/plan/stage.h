@@ -144,7 +144,7 @@ typedef struct samba_attention {
     int64_t hkv, d, dv;
     double scale;
 } samba_attention;
-/* Where a part stands among the operands, -1: not there; returns the number of operands. plan/stage.c */
+/* The number of each part's operand, -1: not there; returns the number of operands. plan/stage.c */
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 
 /* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if they are
@@ -188,7 +188,7 @@ typedef struct samba_stage {
     samba_line line;
 } samba_stage;
 typedef enum samba_access_kind { SAMBA_READS = 1, SAMBA_WRITES = 2 } samba_access_kind;
-/* What the stage does to the memory of an operand: either, both or 0. plan/stage.c */
+/* Whether the stage reads or writes the memory of an operand: either, both or 0. plan/stage.c */
 int samba_stage_access(const samba_stage *stage, int32_t operand);
 /* Sizes of a part of an ATTENTION stage, as its strides are: (b, head, position, element). plan/stage.c */
 void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, int64_t sizes[4]);

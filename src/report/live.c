@@ -113,7 +113,7 @@ static samba_live_kind kind_of(int32_t tensor_kind)
                                                 : SAMBA_LIVE_INPUTS;
 }
 
-/* What kind of memory each buffer is; each counts once. */
+/* The kind of memory of each buffer; each counts once. */
 static samba_status find_kinds(const samba_plan *plan, samba_arena *arena, live_range *ranges)
 {
     samba_constants constants;

@@ -58,7 +58,7 @@ samba_status samba_hyper_start(samba_session *session)
     return SAMBA_OK;
 }
 
-/* What an optimizer has that is no number: it decides which operators a PEF has. */
+/* The options of an optimizer that are no numbers: they decide which operators a PEF has. */
 static samba_status fail_compiled_in(const samba_session *session, const char *name)
 {
     static const struct {

@@ -88,7 +88,7 @@ static samba_status check_output_gradient(const samba_session *session, samba_te
     return SAMBA_OK;
 }
 
-/* What a run computes from indices that were only set, such as those of dummy inputs, would be nothing that anyone asked for. */
+/* Indices that were only set, such as those of dummy inputs, are checked too: a run would compute nothing that anyone asked for. */
 static samba_status check_set_inputs(const samba_session *session, int32_t graph, const samba_run_options *options)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
@@ -128,7 +128,7 @@ static int32_t find(const samba_session *session, const samba_tensor *host)
     return samba_names_find(&session->tensors, samba_tensor_name(host));
 }
 
-/* What moves in one piece the device copies as a part of the run; other inputs move now, other outputs in move_out. */
+/* Inputs that move in one piece are copied by the device as a part of the run; other inputs move now, other outputs in move_out. */
 static samba_status move_in(samba_session *session, const samba_run_options *options, samba_device_run *work)
 {
     samba_device_copy *next = session->copies;
@@ -165,7 +165,7 @@ static samba_status move_out(samba_session *session, const samba_run_options *op
     return SAMBA_OK;
 }
 
-/* What the session remembers of a run that is about to happen. */
+/* The facts that the session keeps of a run that is about to begin. */
 static void count_run(samba_session *session, const samba_selection *selection)
 {
     samba_graph_state *graph = &session->graphs[selection->graph];

@@ -108,7 +108,7 @@ static inline samba_status samba_session_leave(samba_session *session, samba_sta
  * given to the first `resident` bytes: to all, or to all but inputs and outputs, which lie behind and are in place. */
 samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int64_t resident, const char *source,
                                    const samba_session_options *options, samba_session **session);
-/* What a session of this plan would take, with the scratch and the packed constants of this machine; nothing is loaded. threads 0: as many as
+/* The memory that a session of this plan would take, with the scratch and the packed constants of this machine; nothing is loaded. threads 0: as many as
  * OpenMP offers, `used` says how many; isa NULL: the best, and `isa_used` says which. */
 samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,
                                const char **isa_used);

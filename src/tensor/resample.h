@@ -17,7 +17,7 @@ typedef struct samba_resample_axis {
 
 /* Can there be such a line? Elements of both are needed, a scale of 0 or more that is finite, and a mode. */
 bool samba_resample_possible(const samba_resample_axis *axis);
-/* How many elements make one: the same for all. */
+/* The number of elements that make one of the result, the same for all. */
 int64_t samba_resample_taps(const samba_resample_axis *axis);
 /* Those that make element `o`, and their weights. Near an end one may come several times. */
 void samba_resample_taps_of(const samba_resample_axis *axis, int64_t o, int64_t *index, double *weight);

@@ -21,7 +21,7 @@ extern const samba_dtype_facts samba_dtype_table[SAMBA_DTYPE_COUNT];
  * cannot hold become 0; a narrower integer keeps the low bits. The store functions round once to float32 for bfloat16 and
  * float16, as PyTorch. */
 int64_t samba_double_to_int64(double value);
-/* What a constant of `dtype` is: 16-bit floats round it; others convert it where it is read. */
+/* The value of a constant of `dtype`: 16-bit floats round it; others convert it where it is read. */
 double samba_dtype_hold(samba_dtype dtype, double value);
 double samba_load_double(samba_dtype dtype, const void *element);
 int64_t samba_load_int64(samba_dtype dtype, const void *element);

@@ -15,7 +15,7 @@ typedef struct layout { /* of one call; arrays have an entry for each dim of spa
     bool same;
 } layout;
 
-/* What shapes the errors ask for, by the dims of space. */
+/* The shapes that errors ask for, by the dims of space. */
 static const char *const plain_shapes[] = {
     "(N, C, L) or (C, L), and (out_channels, C / groups, kernel length)",
     "(N, C, H, W) or (C, H, W), and (out_channels, C / groups, kernel height, kernel width)",

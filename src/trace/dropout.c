@@ -24,7 +24,7 @@ static samba_value mask_of(samba_graph *graph, const char *what, samba_dtype dty
     return samba_trace_value(graph, samba_emit3(graph, SAMBA_OP_dropout, ones.index, p_ref, seed));
 }
 
-/* Where the channels stand: a number for each of them, the rest of the shape 1. */
+/* The shape of a mask of channels: a number for each of them, the rest of the shape 1. */
 static void channel_shape(const samba_node *x, bool batched, int64_t shape[SAMBA_MAX_RANK])
 {
     for (int d = 0; d < x->rank; d++)

@@ -239,7 +239,7 @@ static void add_dots(equation *e)
         add_result(e, LETTERS + i);
 }
 
-/* What stands behind the arrow; without one the dims of "...", then all letters that occur once. */
+/* The labels behind the arrow; without one the dims of "...", then all letters that occur once. */
 static bool parse_result(equation *e, const char *whole, const char *c)
 {
     bool dotted = false;

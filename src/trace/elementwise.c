@@ -15,7 +15,7 @@ static samba_value fail(samba_graph *graph, const char *what, const char *expect
 
 /* ---- arithmetic ---- */
 
-/* What arithmetic on operands that meet in `dtype` computes in. A number beside 16-bit floats, or a value of rank 0 with more digits, is
+/* The dtype in which arithmetic on operands that meet in `dtype` computes. A number beside 16-bit floats, or a value of rank 0 with more digits, is
  * not rounded first: the sum is, once. */
 static samba_dtype arithmetic_dtype(int count, const samba_value *values, samba_dtype dtype)
 {

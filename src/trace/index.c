@@ -178,7 +178,7 @@ static samba_ref filled(samba_graph *graph, double value, samba_dtype dtype, sam
     return samba_emit_expand(graph, samba_emit_constant(graph, value, dtype), node.rank, node.shape);
 }
 
-/* What changes nothing of a reduction; the greatest int64 is no double. */
+/* The neutral element of a reduction; the greatest int64 is no double. */
 static samba_ref neutral(samba_graph *graph, samba_scatter_reduction reduce, samba_dtype dtype)
 {
     bool extreme = reduce == SAMBA_SCATTER_AMAX || reduce == SAMBA_SCATTER_AMIN, least = reduce == SAMBA_SCATTER_AMAX;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What weights and biases of Linear and Conv2d start from: kaiming_uniform with a = sqrt(5) comes to this. */
+/* The initial distribution of weights and biases of Linear and Conv2d: kaiming_uniform with a = sqrt(5) comes to this. */
 static samba_initializer uniform_within(double fan_in)
 {
     double bound = fan_in > 0 ? 1.0 / sqrt(fan_in) : 0.0;

@@ -26,7 +26,7 @@ double samba_trace_held(double number, samba_dtype dtype);
 /* One operand that must be floating-point, or is made so; *x is in the dtype that formulas compute in. */
 bool samba_trace_floating(const char *what, samba_value a, samba_graph **graph, samba_ref *x);
 bool samba_trace_as_floating(const char *what, samba_value a, samba_graph **graph, samba_ref *x);
-/* What a formula gave, in `dtype`. */
+/* The result of a formula, in `dtype`. */
 static inline samba_value samba_trace_result(samba_graph *graph, samba_ref ref, samba_dtype dtype)
 {
     return samba_trace_value(graph, samba_emit_cast(graph, ref, dtype));

@@ -176,7 +176,7 @@ samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim)
 
 /* ---- indices of extrema ---- */
 
-/* What is least becomes what is greatest, without overflow. */
+/* Turns the order around, so that the least element becomes the greatest, without overflow. */
 static samba_ref upside_down(samba_graph *graph, samba_value a)
 {
     if (samba_dtype_is_floating_point(samba_value_dtype(a)))

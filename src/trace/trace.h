@@ -12,7 +12,7 @@
  * result of the function is samba_trace_value(*graph, SAMBA_NONE). */
 bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph);
 static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) { return (samba_value){graph, ref, 0}; }
-/* What a function returns when something is wrong. */
+/* The value that a function returns after an error. */
 static inline samba_value samba_trace_none(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
 /* Enters with as many of at most 8 values as are there: a zeroed one was left out, but the first may not be. */
 bool samba_trace_enter_optional(const char *what, int count, const samba_value *values, samba_graph **graph);

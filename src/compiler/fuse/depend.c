@@ -104,7 +104,7 @@ samba_status samba_group_depend(samba_fusion *f, int32_t group, int32_t on)
     return status;
 }
 
-/* What must precede the later of the two moves before both, what must follow the earlier behind them. */
+/* Groups that must precede the later of the two move before both; groups that must follow the earlier move behind them. */
 samba_status samba_group_absorb(samba_fusion *f, int32_t into, int32_t from)
 {
     samba_group *a = &f->groups[into], *b = &f->groups[from];

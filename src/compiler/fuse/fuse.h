@@ -55,13 +55,13 @@ samba_status samba_group_absorb(samba_fusion *fusion, int32_t into, int32_t from
 
 /* ---- join.c ---- */
 bool samba_can_join(samba_fusion *fusion, int32_t group, samba_ref ref, samba_joining *how);
-/* What a member is; an alias what its source is. */
+/* The role of a member; that of an alias is its source's. */
 samba_member_role samba_role_of(const samba_fusion *fusion, samba_ref ref);
 /* A reduction of a row's value that a view in the group broadcasts: rare, and better from memory. */
 bool samba_reduces_spread(const samba_fusion *fusion, const samba_group *group, const samba_node *node);
 /* In-group inputs lie in the domain where broadcasting against the node's own dims puts them. */
 bool samba_inputs_aligned(const samba_fusion *fusion, int32_t group, const samba_node *node, const int8_t *dims);
-/* How many trailing dims the reduced ones are exactly (sizes of 1 aside); 0 when they are not. */
+/* The number of trailing dims that are exactly the reduced ones (sizes of 1 aside); 0 when others are. */
 int samba_trailing(const samba_group *group, const bool *reduced);
 
 /* ---- merge.c ---- */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Who reads a value in memory: groups other than its own, sinks; for each base the number of such reads. */
+/* For each base the number of reads of its memory, by sinks and by groups other than its own. */
 static int32_t *count_readers(samba_compiler *c)
 {
     const samba_graph *g = c->graph;

@@ -173,7 +173,7 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
     }
 }
 
-/* What the rows of a chunk add to a reduction over all rows, in the shape of the whole. */
+/* The addend of a chunk's rows to a reduction over all rows, in the shape of the whole. */
 static samba_ref emit_summed(chunking *c, samba_ref ref)
 {
     samba_graph *out = c->rewriter->out;

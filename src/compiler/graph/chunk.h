@@ -34,7 +34,7 @@ typedef struct samba_region {
 bool samba_region_find(samba_region *region, samba_ref anchor);
 
 typedef enum samba_relation { SAMBA_ROWS_UNIFORM, SAMBA_ROWS_FULL, SAMBA_ROWS_PARTIAL } samba_relation;
-/* What an operand, broadcast to `user`, has in the dims [at, at + count) of it: one size for all, all of them, or some. */
+/* The rows of an operand, broadcast to `user`, in the dims [at, at + count) of it: one for all, all of them, or some. */
 samba_relation samba_rows_relate(const samba_node *user, int at, int count, const samba_node *operand);
 /* Has this node, of the region or not, rows of its own there for its user? */
 static inline bool samba_in_region(const samba_region *r, samba_ref ref)

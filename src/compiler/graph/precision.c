@@ -22,7 +22,7 @@ typedef struct lowering {
 
 static samba_dtype dtype_of(const samba_graph *g, samba_ref ref) { return (samba_dtype)samba_node_at(g, ref)->dtype; }
 
-/* What a view of a view ... shows. */
+/* The value that a chain of views is a view of. */
 static const samba_node *shown(const samba_graph *g, samba_ref ref)
 {
     const samba_node *node = samba_node_at(g, ref);
@@ -45,7 +45,7 @@ static samba_ref rounded(samba_graph *g, samba_ref ref)
     return samba_emit(g, (samba_op)node.op, 1, &source, node.attrs);
 }
 
-/* What `ref`, a bfloat16 value of this pass, was rounded from; `ref` itself in float32 where that is not there. */
+/* The value from which `ref`, a bfloat16 value of this pass, was rounded; `ref` itself in float32 where that is not there. */
 static samba_ref before_rounding(samba_graph *g, samba_ref ref)
 {
     const samba_node *node = samba_node_at(g, ref);

@@ -44,7 +44,7 @@ static samba_ref joined(samba_rewriter *rewriter, int count, const samba_ref *at
     return turned ? samba_emit_transpose(out, whole, 0, 1) : whole;
 }
 
-/* What a product's first operand shows. */
+/* The value that a product's first operand is a view of. */
 static samba_ref shown(const samba_graph *g, samba_ref product)
 {
     samba_ref a = samba_node_at(g, product)->inputs[0];

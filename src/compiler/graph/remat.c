@@ -152,7 +152,7 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
 
 /* ---- segments ---- */
 
-/* Where forward is cut: near the ends of equal shares of its contractions, after the node over which the fewest bytes reach. */
+/* The borders of the forward's segments: near the ends of equal shares of its contractions, after the node over which the fewest bytes reach. */
 static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *cut)
 {
     const samba_graph *g = r->graph;

@@ -33,7 +33,7 @@ samba_status samba_remat_begin(samba_remat *remat, samba_context *context, const
 void samba_remat_end(samba_remat *remat);
 /* A new graph, in which BCKWD computes again what that makes cheaper. */
 samba_status samba_remat_rewrite(samba_remat *remat, const samba_remat_price *price, samba_graph **graph);
-/* What computing a value again takes, in the same units. */
+/* The cost of computing a value again, in the same units. */
 double samba_remat_cost(const samba_remat *remat, const samba_remat_price *price, samba_ref ref);
 
 /* budget.c: the graph that fits options->memory_budget with the least repeated work. */

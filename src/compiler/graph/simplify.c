@@ -135,7 +135,7 @@ static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
     return samba_emit2(out, SAMBA_OP_matmul, tb, ta);
 }
 
-/* What is added to zeros, as a table's gradient is, and then to something: it is added there, without the zeros between. */
+/* A scatter that adds to zeros, as a table's gradient does, and whose result is added to a value: it adds to that value itself. */
 static samba_ref added_there(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
 {
     const int32_t *users = ((const samba_reads *)rewriter->user)->count;

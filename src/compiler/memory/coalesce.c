@@ -125,7 +125,7 @@ static samba_status join(samba_compiler *c, samba_stage *a, const samba_stage *b
     return SAMBA_OK;
 }
 
-/* What the stage touches over so many elements. */
+/* The bytes that the stage touches over so many elements. */
 static int64_t bytes_with(const samba_stage *stage, int64_t elements)
 {
     int64_t bytes = 0;

@@ -237,7 +237,7 @@ static int32_t next_begin(const uint8_t *together, int32_t stage, int32_t end)
     return stage;
 }
 
-/* What cannot be parted and is too large, and how much all of a phase's parts would want. */
+/* Fails: names the stages that cannot be parted and are too large, and the memory that the model needs. */
 static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t end, int64_t bytes)
 {
     int64_t most = 0;
@@ -260,7 +260,7 @@ static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t
                       graph_of(c, first)->name, (long long)most);
 }
 
-/* Where the section that began at `begin` ends, if what begins at `full` is too much for it: sizes[s] is what it has before stage s. */
+/* The end of the section that began at `begin`, if stage `full` is too much for it: sizes[s] is what it has before stage s. */
 static int32_t choose_end(const samba_compiler *c, const uint8_t *together, const int64_t *sizes, int32_t begin, int32_t full)
 {
     int32_t best = full;

@@ -57,7 +57,7 @@ static inline void samba_fetch_line(samba_fetch_region *region)
     }
 }
 
-/* Where there is no product to do it beside. */
+/* Prefetches all at once, where there is no product to do it beside. */
 static inline void samba_fetch_all(samba_fetch *fetch)
 {
     for (samba_fetch_advance(fetch); fetch->now.todo > 0; samba_fetch_advance(fetch)) {

@@ -137,7 +137,7 @@ void samba_tile_begin(const samba_tile_program *program, char *thread_scratch);
  * block, when not NULL, is what BLOCK gives: row-major with row stride block_ld, its first element at (row0, col0). */
 void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0,
                        int64_t cols, const void *block, int64_t block_ld);
-/* What such a region reads and writes in memory, row by row, to be brought nearer (fetch.h). */
+/* Adds the memory that such a region reads and writes, row by row, to a queue of prefetches (fetch.h). */
 struct samba_fetch;
 void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, struct samba_fetch *fetch);
 /* After a barrier, by one thread: combines the threads' partial results in thread order and stores them. `scratches`: thread 0's scratch,

@@ -111,7 +111,7 @@ static inline int64_t samba_attention_lanes(int64_t n)
 static inline int64_t samba_attention_even(int64_t n) { return n + (n & 1); }
 /* Bytes of an element of products' operands. */
 static inline int64_t samba_attention_half_size(const samba_attention_state *s) { return s->half ? 2 : s->size; }
-/* Where a row and a lane of a product's second operand lie: pairs of rows, or rows, BLOCK apart; `row` is even. */
+/* The offset of a row and a lane of a product's second operand: pairs of rows, or rows, BLOCK apart; `row` is even. */
 static inline int64_t samba_attention_second(const samba_attention_state *s, int64_t row, int64_t lane)
 {
     return s->half ? (row / 2 * SAMBA_ATTENTION_BLOCK + lane) * 4 : (row * SAMBA_ATTENTION_BLOCK + lane) * s->size;
@@ -157,10 +157,10 @@ void samba_attention_write(const samba_attention_state *s, samba_attention_part 
 /* Stores lanes as rows; `room` for them. */
 void samba_attention_write_lanes(const samba_attention_state *s, samba_attention_part part, int64_t b, int64_t head, int64_t first,
                                  int64_t count, const void *lanes, void *room);
-/* What the mask adds to scores of queries x keys from (i, j) on, BLOCK apart; NULL without a mask. */
+/* The mask's addends to scores of queries x keys from (i, j) on, BLOCK apart; NULL without a mask. */
 const void *samba_attention_mask(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j, int64_t keys,
                                  void *room);
-/* What dropout multiplies those weights with; NULL without dropout. `drawn`: room for a row of keys. */
+/* Dropout's factors of those weights; NULL without dropout. `drawn`: room for a row of keys. */
 const void *samba_attention_kept(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j, int64_t keys,
                                  void *room, float *drawn);
 /* Room for n elements of the class in a thread's scratch. */

@@ -43,7 +43,7 @@ static const char *load_values(const samba_attention_state *s, char *own, int64_
     return own + s->at[VALUE_PAIRS] + block * s->attention.dv * BLOCK * 2;
 }
 
-/* What the next block of queries will be the first to read, and this one to write. */
+/* Prefetches memory that the next block of queries will be the first to read, and this one to write. */
 static void expect_next(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t end)
 {
     int64_t next = i + BLOCK, more = next < s->tq ? samba_attention_width(s->tq, next / BLOCK) : 0;

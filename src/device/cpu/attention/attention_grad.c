@@ -283,7 +283,7 @@ void samba_attention_run_shared_grad(const void *state, char *scratch, int phase
 
 /* ---- preparing ---- */
 
-/* What the first `count` tasks of a unit cost: blocks of queries that each meets, and one for what it does besides. In double: a file may
+/* The cost of the first `count` tasks of a unit: blocks of queries that each meets, and one for its other work. In double: a file may
  * have sizes that no machine could work through. */
 static double cost_of(const samba_attention_state *s, int64_t count)
 {

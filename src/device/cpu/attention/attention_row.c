@@ -17,7 +17,7 @@ static const char *element(const samba_attention_rows *part, int64_t b, int64_t 
     return part->data + (b * part->strides[0] + head * part->strides[1] + row * part->strides[2]) * part->size;
 }
 
-/* What the mask adds to scores of keys from j on; how many keys there are up to the last that it shows. */
+/* The mask's addends to scores of keys from j on; the number of keys up to the last that it shows. */
 static int64_t read_mask(const samba_attention_state *s, int64_t b, int64_t h, int64_t j, int64_t keys, float *added)
 {
     const samba_attention_rows *mask = &s->parts[SAMBA_ATTENTION_MASK];

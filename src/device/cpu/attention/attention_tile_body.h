@@ -116,7 +116,7 @@ static bool NAME(weigh)(void *s, double factor, int64_t keys, int64_t lanes, voi
     return changed;
 }
 
-/* What is constant for a query. Where it sees nothing, no score is near. NaNs are plain ones: rounding to bfloat16 adds to their bits. */
+/* The numbers that are constant for a query. Where it sees nothing, no score is near. NaNs are plain ones: rounding to bfloat16 adds to their bits. */
 static inline void NAME(constants)(const REAL *restrict lse, const REAL *restrict delta, int64_t queries, REAL *restrict near, REAL *restrict less)
 {
     SAMBA_VECTOR_LOOP

@@ -168,7 +168,7 @@ static inline float vector_mish_slope(float x)
 
 static inline double nan_at_infinity64(double x, double slope) { return fabs(x) == INFINITY ? NAN : slope; }
 
-/* What rounding took from x y when it gave product. */
+/* The rounding error of product = x y. */
 static inline double product_rest64(double x, double y, double product)
 {
 #if defined(__FMA__) || defined(__FP_FAST_FMA)

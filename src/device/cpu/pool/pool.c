@@ -20,7 +20,7 @@ static samba_pool_range inside(int64_t start, int64_t step, int64_t limit, int64
     return r;
 }
 
-/* What an average divides by along one dim: taps of the window inside the plane or, with padding counted, inside the padded plane
+/* The divisor of an average along one dim: taps of the window inside the plane or, with padding counted, inside the padded plane
  * (a window that ceil_mode lets reach beyond even that is cut there, as torch.nn.functional.avg_pool2d does). */
 static double counted(const samba_pool *p, int dim, int64_t o, int64_t size)
 {

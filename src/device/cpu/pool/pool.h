@@ -16,7 +16,7 @@ typedef struct samba_pool_line {
     int64_t at, from, count;
 } samba_pool_line;
 
-/* What a thread has for itself, of the computing type, index of integers */
+/* A thread's own scratch: rows of the computing type, `index` of integers */
 struct samba_pool_scratch {
     void *value; /* a row of results or of the plane */
     void *index; /* a row of results */

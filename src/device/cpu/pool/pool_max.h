@@ -249,7 +249,7 @@ INLINE INDICES NAME(index_of)(const samba_pool_plan *plan, samba_pool_range insi
     return index;
 }
 
-/* Where the greatest elements of row oi of the result lie, from the window's first tap on; negative where nothing of it is inside the plane.
+/* The indices of the greatest elements of row oi of the result, from the window's first tap on; negative where nothing of it is inside the plane.
  * `next`: the first row of the plane that was not dealt yet. */
 static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *lines, T *row, int64_t *next, NAME(index) *index)
 {
@@ -351,7 +351,7 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
 
 /* ---- one window, the whole plane: passed over as it lies, a vector at a time ---- */
 
-/* Where the greatest of n elements lies: the first that equals it, or the last that is no number. */
+/* The index of the greatest of n elements: the first that equals it, or the last that is no number. */
 static int64_t NAME(find_greatest)(const T *x, int64_t n)
 {
     VECTOR v = NAME(load_span)(x, NAME(span_of)(n));

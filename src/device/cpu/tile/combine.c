@@ -312,7 +312,7 @@ static bool sums_columns(const combining *c, int j)
            samba_view_repeats(view);
 }
 
-/* What j does of r, as the second of a pair, or NULL. Of equal zeros, or NaNs, a bound has that of its second operand: r must be the first. */
+/* The operation of j on r, as the second of a pair, or NULL. Of equal zeros, or NaNs, a bound has that of its second operand: r must be the first. */
 static samba_map_fn *pair_of(const combining *c, int i, int j, int r)
 {
     static const int then[6] = {0, 1, 3, 4, 5, 6};

@@ -42,7 +42,7 @@ static inline int64_t integer_floor_divide(int64_t x, int64_t y)
 static inline int64_t shifted_left(int64_t x, int64_t y) { return y < 0 || y > 63 ? 0 : (int64_t)((uint64_t)x << (y & 63)); }
 static inline int64_t shifted_right(int64_t x, int64_t y) { return x >> (y < 0 || y > 63 ? 63 : y); }
 
-/* What int64 cannot hold, and NaN, become 0. */
+/* Numbers that int64 cannot hold, and NaN, become 0. */
 static inline int64_t truncate_f32(float x) { return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : 0; }
 static inline int64_t truncate_f64(double x) { return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0; }
 
@@ -193,7 +193,7 @@ UNARY(gelu_tanh, f32, float, float, vector_gelu_tanh(x))
 CALLED1(gelu_tanh, f64, double, double, vector_gelu_tanh64(x))
 BINARY(gelu_tanh_grad, f32, float, float, y *vector_gelu_tanh_slope(x))
 CALLED2(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
-/* What value and slope share is computed once. */
+/* Expressions that value and slope share are computed once. */
 static void gelu_tanh_both(float *grad, float *value, const float *a, const float *b, int64_t n)
 {
     SAMBA_VECTOR_LOOP
@@ -240,7 +240,7 @@ CALLED1(mish, f64, double, double, vector_mish64(x))
 BINARY(mish_grad, f32, float, float, y *vector_mish_slope(x))
 CALLED2(mish_grad, f64, double, double, y *vector_mish_slope64(x))
 
-/* What is left of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and what is
+/* The rest of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and what is
  * not finite, send the tile to the C library. */
 static inline bool has_plain_rest(float x, float y) { return fabsf(y) <= FLT_MAX && fabsf(x) < fabsf(y) * 0x1p27f; }
 static inline double plain_quotient(double x, double y) { return trunc(x / y); }

@@ -77,7 +77,7 @@ static int64_t wide_elements(const samba_tile_program *program)
     return program->cols > program->capacity ? program->cols : program->capacity;
 }
 
-/* What is in no cache is asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over several times or long computed
+/* Operands that are in no cache are asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over several times or long computed
  * with. Of what is near it has the next lines soon enough, and asking costs more than it gains.
  *
  * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, and all is near, longer
