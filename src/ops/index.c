@@ -209,7 +209,7 @@ static samba_status load_index(const samba_reference *reference, const char *op,
     *row = given < 0 && negative ? given + rows : given;
     if (*row < 0 || *row >= rows)
         return samba_fail(reference->context, SAMBA_ERROR_ARGUMENT,
-                          "%s: index %lld at place %lld is out of range: expected %lld to %lld, for %lld places", op,
+                          "%s: index %lld at position %lld is out of range: expected %lld to %lld, for %lld elements", op,
                           (long long)given, (long long)i, (long long)(negative ? -rows : 0), (long long)rows - 1, (long long)rows);
     return SAMBA_OK;
 }

@@ -248,7 +248,7 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
     const samba_gather_stage *gather = &stage->gather;
     if (stage->rank < 1 || stage->operand_count != 3 || gather->mode < 0 || gather->mode >= SAMBA_GATHER_MODE_COUNT || gather->axis < 0 ||
         gather->axis >= stage->rank || gather->table_rows < 0 || gather->table_rows > SAMBA_PLAN_LARGEST_NUMEL || gather->negative < 0 || gather->negative > 1)
-        return samba_check_stage_fail(check, "a gather of mode %d over %d dims, along dim %d of %lld places, with %d operands, is impossible", gather->mode,
+        return samba_check_stage_fail(check, "a gather of mode %d over %d dims, along dim %d of %lld rows, with %d operands, is impossible", gather->mode,
                                       stage->rank, gather->axis, (long long)gather->table_rows, stage->operand_count);
     bool scatter = gather->mode != SAMBA_GATHER_READ;
     const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1];
@@ -262,7 +262,7 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
         return SAMBA_OK;
     if (table->strides[gather->axis] != 0 || !add_reach(stage->rank, stage->domain, table->strides, &reach) ||
         !add_reach(1, &gather->table_rows, &gather->table_stride, &reach) || !samba_check_fits(check->plan, table->buffer, table->dtype, reach, 1))
-        return samba_check_stage_fail(check, "%lld places of the table, %lld apart, reach beyond the end of buffer %d, or are seen by the domain too",
+        return samba_check_stage_fail(check, "%lld rows of the table, %lld apart, reach beyond the end of buffer %d, or are seen by the domain too",
                                       (long long)gather->table_rows, (long long)gather->table_stride, table->buffer);
     return SAMBA_OK;
 }
@@ -345,7 +345,7 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
         return samba_check_stage_fail(check, "function %d of a line takes floating point, not %s", line->function,
                                       samba_dtype_name((samba_dtype)stage->operands[0].dtype));
     if (line->has_indices && stage->operands[count - 1].dtype != SAMBA_INT64)
-        return samba_check_stage_fail(check, "places in a line must be int64");
+        return samba_check_stage_fail(check, "indices of a line must be int64");
     return SAMBA_OK;
 }
 

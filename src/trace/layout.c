@@ -186,7 +186,7 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
     for (; i < size && fits; i++)
         fits = repeats[i] >= 0 && samba_add_checked(total, repeats[i], &total) && total <= INT32_MAX;
     if (!fits)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "expected a number of repeats for each of the %lld places of dim %d, 0 or more and below 2^31 in all, given %lld for place %lld",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "expected a number of repeats for each of the %lld indices of dim %d, 0 or more and below 2^31 in all, given %lld for index %lld",
                                                             (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0), (long long)(i > 0 ? i - 1 : 0)));
     samba_tensor *tensor = samba_trace_numbers_begin(graph, total, &sources);
     if (!tensor)

@@ -246,7 +246,7 @@ samba_value samba_multi_dot(int count, const samba_value *matrices)
         int rank = samba_value_rank(matrices[i]);
         bool end = i == 0 || i == count - 1;
         if (rank != 2 && !(end && rank == 1))
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "multi_dot", "expected a matrix%s at place %d, given rank %d",
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "multi_dot", "expected a matrix%s at position %d, given rank %d",
                                                                 end ? " or a vector" : "", i, rank));
         sizes[i] = i == 0 && rank == 1 ? 1 : (double)samba_value_size(matrices[i], 0);
         sizes[i + 1] = i > 0 && rank == 1 ? 1 : (double)samba_value_size(matrices[i], rank - 1);

@@ -66,7 +66,7 @@ samba_value samba_narrow(samba_value a, int dim, int64_t start, int64_t length)
         return samba_trace_none(graph);
     int64_t size = samba_node_at(graph, a.index)->shape[at], first = start < 0 ? start + size : start;
     if (first < 0 || first > size || length < 0 || length > size - first)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "narrow", "%lld places from %lld do not lie in dim %d of size %lld", (long long)length,
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "narrow", "%lld elements from %lld do not lie in dim %d of size %lld", (long long)length,
                                                             (long long)start, at, (long long)size));
     return samba_trace_value(graph, samba_trace_slice(graph, a.index, at, first, first + length, 1));
 }

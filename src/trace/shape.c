@@ -228,7 +228,7 @@ samba_value samba_movedim(samba_value a, int count, const int *source, const int
         if (!source || !destination || !samba_trace_dim(graph, "movedim", rank, source[i], &from) || !samba_trace_dim(graph, "movedim", rank, destination[i], &to))
             return samba_trace_none(graph);
         if (taken[from] || dims[to] >= 0)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim", "dim %d or place %d appears twice", from, to));
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim", "dim %d or position %d appears twice", from, to));
         taken[from] = true;
         dims[to] = from;
     }

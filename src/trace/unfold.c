@@ -32,7 +32,7 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
     if (fits && w->kernel[0] <= SAMBA_MAX_ARITY && w->kernel[0] * w->kernel[1] <= SAMBA_MAX_ARITY)
         return true;
     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                        "expected a kernel of 1 to %d places, dilation and stride of 1 or more, padding of 0 or more and a window that fits the image, given "
+                        "expected a kernel of 1 to %d elements, dilation and stride of 1 or more, padding of 0 or more and a window that fits the image, given "
                         "kernel (%lld, %lld), dilation (%lld, %lld), padding (%lld, %lld), stride (%lld, %lld), and an image (%lld, %lld)",
                         SAMBA_MAX_ARITY, (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0), (long long)o->dilation[0],
                         (long long)o->dilation[1], (long long)o->padding[0], (long long)o->padding[1], (long long)o->stride[0], (long long)o->stride[1],
@@ -113,7 +113,7 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
     int64_t taps = w.kernel[0] * w.kernel[1], all = w.count[0] * w.count[1];
     if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all) {
         char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "fold", "expected (N, C * %lld, %lld) or without N, for %lld places of the kernel and %lld windows, given %s",
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "fold", "expected (N, C * %lld, %lld) or without N, for %lld elements of the kernel and %lld windows, given %s",
                             (long long)taps, (long long)all, (long long)taps, (long long)all, samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }

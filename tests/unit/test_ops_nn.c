@@ -250,13 +250,13 @@ static void indices_out_of_range(void **state)
     behind.gather.negative = 1;
     operand weight = RANDOM(5, 3), logits = RANDOM(2, 5);
     operand high = given(SAMBA_INT64, SHAPE(2), VALUES(4, 5)), low = given(SAMBA_INT32, SHAPE(2), VALUES(-1, 0));
-    expect_evaluation_error(SAMBA_OP_embedding, attrs, 2, (operand[]){weight, high}, "index 5 at place 1");
+    expect_evaluation_error(SAMBA_OP_embedding, attrs, 2, (operand[]){weight, high}, "index 5 at position 1");
     expect_evaluation_error(SAMBA_OP_embedding, attrs, 2, (operand[]){weight, low},
-                            "index -1 at place 0 is out of range: expected 0 to 4");
+                            "index -1 at position 0 is out of range: expected 0 to 4");
     operand line = RANDOM(5), two = RANDOM(2), far = given(SAMBA_INT64, SHAPE(2), VALUES(-5, -6));
-    expect_evaluation_error(SAMBA_OP_gather, attrs, 2, (operand[]){line, high}, "gather: index 5 at place 1");
-    expect_evaluation_error(SAMBA_OP_scatter, attrs, 3, (operand[]){line, low, two}, "scatter: index -1 at place 0 is out of range: expected 0 to 4");
-    expect_evaluation_error(SAMBA_OP_gather, behind, 2, (operand[]){line, far}, "gather: index -6 at place 1 is out of range: expected -5 to 4");
+    expect_evaluation_error(SAMBA_OP_gather, attrs, 2, (operand[]){line, high}, "gather: index 5 at position 1");
+    expect_evaluation_error(SAMBA_OP_scatter, attrs, 3, (operand[]){line, low, two}, "scatter: index -1 at position 0 is out of range: expected 0 to 4");
+    expect_evaluation_error(SAMBA_OP_gather, behind, 2, (operand[]){line, far}, "gather: index -6 at position 1 is out of range: expected -5 to 4");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(-100, 0, 0), 2, (operand[]){logits, high},
                             "label 5 of row 1 is out of range: expected 0 to 4, for 5 classes");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(5, 0, 0), 2, (operand[]){logits, low}, "label -1 of row 0");

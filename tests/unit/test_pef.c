@@ -426,7 +426,7 @@ static const struct {
                      {setup_stride, "has a stride"},
                      {setup_written, "writes a register of the setup"},
                      {outside_block, "no block"},
-                     {gather_rows, "11 places of the table, 3 apart, reach beyond"},
+                     {gather_rows, "11 rows of the table, 3 apart, reach beyond"},
                      {gather_index, "int64 or int32"},
                      {gather_axis, "along dim 2"},
                      {gather_mode, "a gather of mode"},

@@ -387,7 +387,7 @@ def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
     if repeats.numel() == 1:
         return t.wrap(lib.samba_repeat_interleave(t.value(input), int(repeats), dim))
     if repeats.numel() != input.shape[dim]:
-        raise ValueError(f"{repeats.numel()} repeats for dim {dim} of size {input.shape[dim]}: expected one for each place")
+        raise ValueError(f"{repeats.numel()} repeats for dim {dim} of size {input.shape[dim]}: expected one for each index")
     return t.wrap(lib.samba_repeat_interleave_each(t.value(input), repeats.tolist(), dim))
 
 
