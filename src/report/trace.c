@@ -43,8 +43,8 @@ static samba_status take_event(samba_context *context, const char *path, const s
     const char *phase = json_string_value(json_object_get(event, "ph"));
     if (!phase || strcmp(phase, "X") != 0)
         return SAMBA_OK;
-    const json_t *place = json_object_get(event, "args"), *duration = json_object_get(event, "dur");
-    int64_t section = integer_of(place, "section", -1), stage = integer_of(place, "stage", -1);
+    const json_t *args = json_object_get(event, "args"), *duration = json_object_get(event, "dur");
+    int64_t section = integer_of(args, "section", -1), stage = integer_of(args, "stage", -1);
     double seconds = 1e-6 * json_number_value(duration);
     if (section < 0 || section >= plan->section_count || stage < -1 || stage >= plan->stage_count || !json_is_number(duration) || !(seconds >= 0) || !isfinite(seconds))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s': event %zu says section %lld, stage %lld and a duration of %g us: the PEF has %d sections and %d stages",

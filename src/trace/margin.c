@@ -139,11 +139,11 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     const int middle = 1;
     samba_value zero = samba_losses_number(&loss, 0), logits = samba_reshape(v[0], 3, (int64_t[]){rows, 1, classes});
     samba_value labels = samba_reshape(samba_cast(target, SAMBA_INT64), 2, (int64_t[]){rows, classes});
-    samba_value places = samba_losses_classes(&loss, 3, 2, classes), before = samba_le(places, samba_losses_classes(&loss, 3, 1, classes));
+    samba_value classes_of = samba_losses_classes(&loss, 3, 2, classes), before = samba_le(classes_of, samba_losses_classes(&loss, 3, 1, classes));
     samba_value ends = samba_lt(samba_losses_unsqueeze(labels, 1), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
     samba_value none = samba_constant(loss.graph, 0, SAMBA_BOOL, 0, NULL);
     samba_value counts = samba_eq(samba_sum(samba_where(before, ends, none), 1, &last, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL)); /* (N, C, 1) */
-    samba_value hit = samba_where(counts, samba_eq(places, samba_losses_unsqueeze(labels, 2)), none); /* (N, target, class) */
+    samba_value hit = samba_where(counts, samba_eq(classes_of, samba_losses_unsqueeze(labels, 2)), none); /* (N, target, class) */
     samba_value is_target = samba_gt(samba_sum(hit, 1, &middle, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
     samba_value own = samba_sum(samba_where(hit, logits, zero), 1, &last, true);
     samba_value beyond = samba_add_scalar(samba_sub(logits, own), 1);

@@ -30,8 +30,8 @@ static inline void samba_fetch_rows(samba_fetch *fetch, const void *first, int64
     int64_t before = (int64_t)((uintptr_t)at % SAMBA_LINE), lines = (before + bytes + SAMBA_LINE - 1) / SAMBA_LINE;
     if (fetch->count == SAMBA_FETCH_REGIONS || rows <= 0 || bytes <= 0)
         return;
-    int place = (fetch->first + fetch->count++) % SAMBA_FETCH_REGIONS;
-    fetch->waiting[place] = (samba_fetch_region){at, lines * rows, lines, lines, pitch - lines * SAMBA_LINE};
+    int slot = (fetch->first + fetch->count++) % SAMBA_FETCH_REGIONS;
+    fetch->waiting[slot] = (samba_fetch_region){at, lines * rows, lines, lines, pitch - lines * SAMBA_LINE};
 }
 
 /* Called between small products: the next region once one is through. */
