@@ -8,7 +8,7 @@
 #include <sambaflow/profile.h>
 
 typedef enum samba_cli_command {
-    SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8, SAMBA_CLI_REPORT = 16
+    SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8, SAMBA_CLI_REPORT = 16, SAMBA_CLI_MACHINE = 32
 } samba_cli_command;
 
 #define SAMBA_CLI_MAX_WORDS 64
@@ -43,5 +43,6 @@ samba_status samba_cli_profile_begin(samba_session *session, const samba_cli_arg
 samba_status samba_cli_profile_end(samba_context *context, samba_session *session, const samba_cli_arguments *arguments, json_t **profile, char **tables);
 samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments);     /* cli/run.c */
 samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments);  /* cli/report.c */
+samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments *arguments); /* cli/machine.c */
 
 #endif

@@ -30,6 +30,7 @@ static samba_status obey(samba_context *context, const samba_cli_arguments *argu
     case SAMBA_CLI_INSPECT: return samba_cli_inspect(context, arguments);
     case SAMBA_CLI_RUN: return samba_cli_run(context, arguments);
     case SAMBA_CLI_REPORT: return samba_cli_report(context, arguments);
+    case SAMBA_CLI_MACHINE: return samba_cli_machine(context, arguments);
     case SAMBA_CLI_PERFORMANCE:
     case SAMBA_CLI_SECTIONS: return measure(context, arguments);
     }

@@ -10,7 +10,8 @@ enum {
     KEY_GRAPH = 256, KEY_OPERATORS, KEY_HYPERPARAMETER, KEY_TYPES, KEY_IDS, KEY_ITERATIONS, KEY_EVAL, KEY_LOAD, KEY_SAVE, KEY_SEED, KEY_THREADS, KEY_ISA,
     KEY_JSON, KEY_GRAPH_NAME, KEY_GRAPH_ONLY, KEY_INFERENCE, KEY_PROFILE, KEY_TRACE, KEY_VERSION
 };
-enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, PAGE = SAMBA_CLI_REPORT, ALL = I | R | P | S | PAGE };
+enum { I = SAMBA_CLI_INSPECT, R = SAMBA_CLI_RUN, P = SAMBA_CLI_PERFORMANCE, S = SAMBA_CLI_SECTIONS, PAGE = SAMBA_CLI_REPORT, M = SAMBA_CLI_MACHINE,
+    ALL = I | R | P | S | PAGE | M };
 
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "inspect:", 1},
@@ -38,7 +39,7 @@ static const struct argp_option options[] = {
     {"num-iterations", KEY_ITERATIONS, "N", 0, "Times to run (1; to measure 100)", 5},
     {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 5},
     {"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 5},
-    {"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 5},
+    {"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA); machine: show it with this one", 5},
     {0, 0, 0, 0, "all:", 6},
     {"json", KEY_JSON, 0, 0, "Print one JSON object (all but report)", 6},
     {"version", KEY_VERSION, 0, 0, "Print the version", -1},
@@ -50,10 +51,10 @@ static const struct {
 } takers[] = {
     {KEY_GRAPH, I}, {KEY_OPERATORS, I}, {'v', I}, {'i', R}, {'o', R | PAGE}, {KEY_HYPERPARAMETER, R}, {KEY_GRAPH_NAME, R | P | S}, {KEY_TYPES, R}, {KEY_IDS, R}, {KEY_EVAL, R}, {KEY_LOAD, R}, {KEY_SAVE, R},
     {KEY_INFERENCE, P | S}, {KEY_GRAPH_ONLY, P}, {KEY_ITERATIONS, R | P | S}, {KEY_SEED, R | P | S}, {KEY_THREADS, R | P | S | PAGE},
-    {KEY_ISA, R | P | S | PAGE}, {KEY_PROFILE, R | PAGE}, {KEY_TRACE, R}, {KEY_JSON, I | R | P | S}, {KEY_VERSION, ALL},
+    {KEY_ISA, R | P | S | PAGE | M}, {KEY_PROFILE, R | PAGE}, {KEY_TRACE, R}, {KEY_JSON, I | R | P | S | M}, {KEY_VERSION, ALL},
 };
-static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report"};
-#define COMMANDS "inspect, run, measure-performance, measure-sections or report"
+static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report", "machine"};
+#define COMMANDS "inspect, run, measure-performance, measure-sections, report or machine"
 
 typedef struct parse {
     samba_cli_arguments *arguments;
@@ -120,6 +121,8 @@ static void parse_word(samba_cli_arguments *a, const char *text, struct argp_sta
 {
     if (a->command && a->pef)
         argp_error(state, "'%s' is one word too many after the PEF '%s'", text, a->pef);
+    if (a->command == SAMBA_CLI_MACHINE)
+        argp_error(state, "machine takes no PEF: '%s' is one word too many", text);
     if (a->command) {
         a->pef = text;
         return;
@@ -180,7 +183,7 @@ static void settle(const parse *p, struct argp_state *state)
     for (int i = 0; i < SAMBA_COUNT(takers); i++)
         if (p->given[i] && !(takers[i].commands & (int)a->command))
             argp_error(state, "--%s is not an option of %s", option_name(takers[i].key), command);
-    if (!a->pef)
+    if (!a->pef && a->command != SAMBA_CLI_MACHINE)
         argp_error(state, "%s: which PEF? Give its path", command);
     if (a->type_count && a->id_count)
         argp_error(state, "--section-types and --section-ids contradict each other: give one of them");
@@ -242,11 +245,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
 {
     static const struct argp argp = {
-        options, parse_option, "inspect|run|measure-performance|measure-sections|report PEF",
+        options, parse_option, "inspect|run|measure-performance|measure-sections|report PEF\nmachine",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\v"
         "inspect shows what a PEF holds; run runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the "
         "machine's peak, bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows without a "
-        "network: sections, timeline, roofline, memory over time, stages with their operators.",
+        "network: sections, timeline, roofline, memory over time, stages with their operators; machine shows what is known of this machine and tuned by, and takes no PEF.",
         NULL, NULL, NULL};
     static char name[] = "sambaflow"; /* messages begin with it however the program was called */
     argv[0] = name;

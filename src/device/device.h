@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interface between a session and a device: memory at offsets of one arena, copies in and out, sections that are built once
- * and run by number. cpu.c and null.c are the devices there are.
+ * and run by number. cpu/cpu.c and null/null.c are the devices there are.
  *
  * Order of calls: open, allocate, build, once each. close ends a device at any point and frees all. measure may be called instead
  * of allocate and build; only close may follow it.
@@ -51,8 +51,17 @@ typedef struct samba_device_run { /* copies in, sections, copies out; those only
     int32_t section_count, in_count, out_count;
 } samba_device_run;
 
+typedef struct samba_device_fact { /* what a device knows of the machine it runs on; texts are static, or the device's */
+    const char *group, *name;
+    const char *text; /* NULL: it is a number */
+    double number;
+    const char *unit, *meaning; /* unit "": none */
+} samba_device_fact;
+typedef void samba_device_tell(void *to, const samba_device_fact *fact);
+
 typedef struct samba_device_interface {
     const char *name;
+    samba_status (*describe)(const samba_device_options *options, samba_device_tell *tell, void *to); /* needs no device; facts in order */
     samba_status (*open)(const samba_device_options *options, samba_device **device);
     void (*close)(samba_device *device);
     samba_status (*allocate)(samba_device *device, int64_t bytes); /* the arena, all zeros */

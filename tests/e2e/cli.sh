@@ -74,6 +74,11 @@ does "inspect as JSON" '"schedule"' "$sambaflow" inspect --json "$pef"
 does "inspect knows this machine's scratch" "are this machine's:" "$sambaflow" inspect "$pef"
 does "scratch and whose as JSON" '"scratch_of"' "$sambaflow" inspect --json "$pef"
 does "compile does not know scratch" "at load" "$logreg" compile -b=100
+does "the machine" "beside these a block of rows comes nearer" "$sambaflow" machine
+does "the machine as JSON" '"vector_bytes": 16' "$sambaflow" machine --json --isa generic
+refuses "a machine of a PEF" 64 "machine takes no PEF" "$sambaflow" machine "$pef"
+refuses "a machine with what it has not" 1 "is not available" "$sambaflow" machine --isa neon9
+refuses "a machine with threads" 64 "--threads is not an option of machine" "$sambaflow" machine --threads 2
 does "version" "sambaflow 0." "$sambaflow" --version
 does "help" "measure-sections" "$sambaflow" --help
 does "help of an application" "--microbatch-size" "$logreg" --help

@@ -7,6 +7,7 @@
 #ifndef SAMBA_TEST_NAIVE_TILES_H
 #define SAMBA_TEST_NAIVE_TILES_H
 
+#include "machines.h"
 #include "device/cpu/kernel.h"
 #include "tensor/philox.h"
 #include <math.h>
@@ -377,7 +378,7 @@ static inline samba_prepare case_prepare(const tile_case *t, samba_context *cont
                                          char *memory,
                                          volatile int32_t *fault)
 {
-    return (samba_prepare){.context = context, .kernels = samba_kernels_for((samba_isa)isa), .threads = threads, .memory = memory,
+    return (samba_prepare){.context = context, .machine = machine_with((samba_isa)isa, false), .threads = threads, .memory = memory,
                            .buffers = t->buffers, .arena = arena, .fault = fault};
 }
 

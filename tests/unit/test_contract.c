@@ -193,7 +193,7 @@ static void check(tile_case *t, const char *name)
             samba_arena_init(&arena, context);
             memcpy(got, t->memory, (size_t)t->bytes);
             samba_prepare prepare = case_prepare(t, context, &arena, isa, teams[k / 2], got, &fault);
-            prepare.use_libxsmm = k % 2;
+            prepare.machine = machine_with((samba_isa)isa, k % 2);
             if (samba_prepare_stage(&prepare, &t->stage, &prepared) != SAMBA_OK)
                 fail_msg("%s: %s", name, samba_error_message(context));
             poison(t, got, true);
@@ -611,7 +611,7 @@ static samba_status prepare_scenario(samba_context *context, void *user)
     volatile int32_t fault = 0;
     samba_arena_init(&arena, context);
     samba_prepare prepare = case_prepare(t, context, &arena, samba_isa_best(), 2, t->memory, &fault);
-    prepare.use_libxsmm = true;
+    prepare.machine = machine_with(samba_isa_best(), true);
     samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
     samba_arena_free(&arena);
     return status;

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "machines.h"
 #include "../seed.h"
 #include "autodiff/autodiff.h"
 #include "device/cpu/kernel.h"
@@ -237,12 +238,12 @@ static void run_stage(const running *run, const samba_plan *plan, int32_t index,
 }
 
 static void run_plan(const running *run, samba_plan *plan, const samba_graph *graph, const leaves *all, const samba_array *values,
-                     const double *allowed, samba_isa isa, bool use_libxsmm, int threads)
+                     const double *allowed, const samba_cpu_machine *machine, const char *kind, int threads)
 {
-    char how[64];
+    char how[96];
     volatile int32_t fault = 0;
     samba_arena arena;
-    snprintf(how, sizeof how, "%s, libxsmm %s, %d threads", samba_isa_names[isa], use_libxsmm ? "on" : "off", threads);
+    snprintf(how, sizeof how, "%s%s, libxsmm %s, %d threads", samba_isa_names[machine->isa], kind, machine->libxsmm ? "on" : "off", threads);
     samba_arena_init(&arena, context);
     samba_constants constants;
     need(samba_constants_find(plan, &arena, &constants));
@@ -252,7 +253,7 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     memcpy(plan->buffers, planned, (size_t)plan->buffer_count * sizeof *planned);
     move_buffers(plan, memory.data, blocks);
     fill_device(plan, all, memory.data);
-    samba_prepare prepare = {.context = context, .kernels = samba_kernels_for(isa), .use_libxsmm = use_libxsmm, .threads = threads,
+    samba_prepare prepare = {.context = context, .machine = machine, .threads = threads,
                              .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault, .far = threads % 2 == 0, .constant = constants.buffer};
     for (int32_t c = 0; c < plan->call_count; c++) {
         const samba_plan_section *section = &plan->sections[plan->calls[c]];
@@ -331,6 +332,8 @@ static samba_graph *make_model(random_case *t, running *run)
     }
 }
 
+static uint64_t next_figure(void *t) { return (uint64_t)below(t, 1 << 20); }
+
 static void run_case(uint64_t seed)
 {
     random_case t;
@@ -358,10 +361,13 @@ static void run_case(uint64_t seed)
             make_leaf(&t, graph, &graph->nodes[i], &all, &arena);
     need(samba_graph_evaluate(graph, all.count, all.names, all.arrays, &arena, values));
     find_allowed(&t, graph, &all, values, allowed);
-    run_plan(&run, &plan, graph, &all, values, allowed, samba_isa_best(), true, (int)between(&t, 1, 3));
+    run_plan(&run, &plan, graph, &all, values, allowed, machine_with(samba_isa_best(), true), "", (int)between(&t, 1, 3));
+    samba_cpu_machine strange = *machine_with(samba_isa_best(), between(&t, 0, 1));
+    make_strange(&strange, next_figure, &t);
+    run_plan(&run, &plan, graph, &all, values, allowed, &strange, " of a strange machine", (int)between(&t, 1, 3));
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
         if (samba_kernels_for((samba_isa)isa))
-            run_plan(&run, &plan, graph, &all, values, allowed, (samba_isa)isa, false, (int)between(&t, 1, 3));
+            run_plan(&run, &plan, graph, &all, values, allowed, machine_with((samba_isa)isa, false), "", (int)between(&t, 1, 3));
     samba_arena_free(&arena);
     samba_plan_free(&plan);
     samba_graph_free(graph);

@@ -83,15 +83,8 @@ static void test_memory(void **state)
     fail_each_allocation(find_one, NULL);
 }
 
-static void test_cache(void **state)
-{
-    (void)state;
-    assert_in_range(samba_reuse_near(), 64 << 10, (int64_t)1 << 40);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_sides_and_places), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_cache)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_sides_and_places), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@
  *
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
 #include "base/team.h"
-#include "device/cpu/product/pairs.h"
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 #include "device/cpu/barrier.h"
 #include "device/device.h"
 #include "device/cpu/reuse.h"
@@ -23,29 +22,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* What one thread does in a second, roughly and on the slow side of current machines. A stage is shared when one thread would
- * need longer than SHARED_SECONDS: waking and meeting the others costs one or two microseconds a barrier, some five a region. */
-#define CONTRACT_FLOPS 40e9
-#define TILE_VALUES 12e9 /* results of instructions, registers in cache */
-#define SLOW_VALUES 1.5e9 /* of exponentials and their like */
-#define POOL_FLOPS 6e9
-#define LINE_FLOPS 1e9 /* steps of sorting and of running sums */
-#define BYTES 8e9        /* from memory */
-#define CACHED_BYTES 50e9 /* of a plan that fits one core's cache */
-#define CACHED_PLAN (1 << 20)
-#define CROSSING_BYTES 5e9 /* from one core's cache to the other's, for what one core held before */
-#ifndef SHARED_SECONDS /* tools/check-threads.sh shares all that can be shared */
-#define SHARED_SECONDS 16e-6
-#define SHARED_COPY 16384 /* bytes between host and device that are worth a barrier */
-#endif
-
 typedef struct cpu_device {
     samba_device base;
     samba_barrier barrier;
     samba_context *context;
     int threads;
-    samba_isa isa;
-    const samba_kernels *kernels;
+    samba_cpu_machine machine;
     samba_host_memory memory;
     samba_arena arena, prepared; /* the latter: what stages were prepared to */
     const samba_plan *plan;
@@ -81,6 +63,16 @@ static samba_status choose_isa(const samba_device_options *options, samba_isa *i
                       "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa, available);
 }
 
+static samba_status cpu_describe(const samba_device_options *options, samba_device_tell *tell, void *to)
+{
+    samba_isa isa;
+    samba_cpu_machine machine;
+    SAMBA_TRY(choose_isa(options, &isa));
+    samba_cpu_machine_init(&machine, isa);
+    samba_cpu_machine_tell(&machine, tell, to);
+    return SAMBA_OK;
+}
+
 static samba_status cpu_open(const samba_device_options *options, samba_device **device)
 {
     samba_isa isa;
@@ -91,8 +83,7 @@ static samba_status cpu_open(const samba_device_options *options, samba_device *
     cpu->base = (samba_device){.interface = &samba_device_cpu, .isa = samba_isa_names[isa]};
     cpu->context = options->context;
     cpu->threads = options->threads;
-    cpu->isa = isa;
-    cpu->kernels = samba_kernels_for(isa);
+    samba_cpu_machine_init(&cpu->machine, isa);
     samba_arena_init(&cpu->arena, options->context);
     samba_arena_init(&cpu->prepared, options->context);
     *device = &cpu->base;
@@ -135,7 +126,7 @@ static char *cpu_map(samba_device *device, int64_t offset) { return ((cpu_device
 
 /* ---- building ---- */
 /* Seconds of a tile program on one element of its domain. */
-static double tile_seconds(const samba_program *program)
+static double tile_seconds(const samba_cpu_machine *machine, const samba_program *program)
 {
     double seconds = 0;
     for (int32_t i = 0; i < program->instruction_count; i++)
@@ -147,10 +138,10 @@ static double tile_seconds(const samba_program *program)
         case SAMBA_TILE_asin: case SAMBA_TILE_acos: case SAMBA_TILE_atan: case SAMBA_TILE_sinh: case SAMBA_TILE_cosh: case SAMBA_TILE_asinh:
         case SAMBA_TILE_acosh: case SAMBA_TILE_atanh: case SAMBA_TILE_erfc: case SAMBA_TILE_atan2: case SAMBA_TILE_hypot: case SAMBA_TILE_fmod:
         case SAMBA_TILE_remainder: case SAMBA_TILE_floor_divide: case SAMBA_TILE_trunc_divide:
-            seconds += 1 / SLOW_VALUES;
+            seconds += 1 / machine->share.slow_values;
             break;
         default:
-            seconds += 1 / TILE_VALUES;
+            seconds += 1 / machine->share.values;
         }
     return seconds;
 }
@@ -190,31 +181,33 @@ static double held_bytes(const cpu_device *cpu, const samba_stage *stage, const 
     return bytes < (double)stage->bytes ? bytes : (double)stage->bytes;
 }
 
+/* Is it shared? Where one thread would need longer than waking and meeting the others costs. */
 static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
 {
-    bool cached = cpu->plan->memory_bytes <= CACHED_PLAN;
-    double seconds = (double)stage->bytes / (cached ? CACHED_BYTES : BYTES), work = 0, values = 1;
+    const samba_cpu_machine *machine = &cpu->machine;
+    bool cached = cpu->plan->memory_bytes <= machine->share.cached_plan;
+    double seconds = (double)stage->bytes / (cached ? machine->share.cached : machine->share.memory), work = 0, values = 1;
     switch ((samba_stage_kind)stage->kind) {
     case SAMBA_STAGE_TILE:
         for (int32_t i = 0; i < stage->rank; i++)
             values *= (double)stage->domain[i];
-        work = values * tile_seconds(&stage->program);
+        work = values * tile_seconds(machine, &stage->program);
         break;
     case SAMBA_STAGE_CONTRACT:
     case SAMBA_STAGE_ATTENTION:
-        work = (double)stage->flops / CONTRACT_FLOPS;
+        work = (double)stage->flops / machine->share.contract;
         break;
     case SAMBA_STAGE_POOL:
-        work = (double)stage->flops / POOL_FLOPS;
+        work = (double)stage->flops / machine->share.pool;
         break;
     case SAMBA_STAGE_LINE:
-        work = (double)stage->flops / LINE_FLOPS;
+        work = (double)stage->flops / machine->share.line;
         break;
     case SAMBA_STAGE_GATHER:
     case SAMBA_STAGE_KIND_COUNT:
         break;
     }
-    return (work > seconds ? work : seconds) > SHARED_SECONDS + (cached ? held_bytes(cpu, stage, alone) / CROSSING_BYTES : 0);
+    return (work > seconds ? work : seconds) > machine->share.seconds + (cached ? held_bytes(cpu, stage, alone) / machine->share.crossing : 0);
 }
 
 /* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose numbers ask for more
@@ -255,8 +248,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
 {
     const samba_plan *plan = cpu->plan;
     samba_prepare prepare = {.context = cpu->context,
-                             .kernels = cpu->kernels,
-                             .use_libxsmm = samba_isa_has_libxsmm(cpu->isa),
+                             .machine = &cpu->machine,
                              .memory = cpu->memory.data,
                              .buffers = plan->buffers,
                              .arena = &cpu->prepared,
@@ -334,7 +326,7 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     bool pairs = false;
     for (int32_t g = 0; g < plan->graph_count; g++)
         pairs = pairs || plan->graphs[g].precision == 1;
-    if (pairs && !samba_pairs_are_fast(cpu->isa))
+    if (pairs && !cpu->machine.pairs)
         cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
                             "unit: results are right, but no faster than in float32";
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
@@ -343,7 +335,7 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     cpu->far = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(samba_reuse_find(cpu->context, plan, samba_reuse_near(), cpu->far));
+    SAMBA_TRY(samba_reuse_find(cpu->context, plan, cpu->machine.near, cpu->far));
     return prepare_stages(cpu, &cpu->base.scratch);
 }
 
@@ -566,8 +558,8 @@ static samba_status cpu_run(samba_device *device, const samba_device_run *run)
 {
     cpu_device *cpu = (cpu_device *)device;
     bool together = any_shared(cpu, run->sections, run->section_count);
-    bool shared_in = together && bytes_of(run->in, run->in_count) >= SHARED_COPY;
-    bool shared_out = together && bytes_of(run->out, run->out_count) >= SHARED_COPY;
+    bool shared_in = together && bytes_of(run->in, run->in_count) >= cpu->machine.share.copy;
+    bool shared_out = together && bytes_of(run->out, run->out_count) >= cpu->machine.share.copy;
     cpu->fault = 0;
     if (!shared_in) /* copies in are of inputs, which are never constant */
         copy_in(cpu, run, 0, 1);
@@ -595,5 +587,5 @@ static samba_status cpu_wait(samba_device *device)
         stage, cpu->plan->stages[stage].name);
 }
 
-const samba_device_interface samba_device_cpu = {"cpu",    cpu_open,  cpu_close, cpu_allocate, cpu_write,
-                                                 cpu_read, cpu_map,   cpu_build, cpu_rebuild,  cpu_measure, cpu_run, cpu_wait};
+const samba_device_interface samba_device_cpu = {"cpu",    cpu_describe, cpu_open,  cpu_close,   cpu_allocate, cpu_write, cpu_read,
+                                                 cpu_map, cpu_build,    cpu_rebuild, cpu_measure, cpu_run,    cpu_wait};

@@ -13,7 +13,7 @@
 #define SAMBA_TILE_CAPACITY 512 /* elements of a register that is not wide; measured in docs/decisions/tile-programs.md */
 
 typedef enum samba_isa { /* isa/sets.def */
-#define ISA(name, libxsmm) SAMBA_ISA_##name,
+#define ISA(name, libxsmm, pairs) SAMBA_ISA_##name,
 #define ISA_X86 ISA
 #include "device/cpu/isa/sets.def"
 #undef ISA_X86
@@ -22,7 +22,7 @@ typedef enum samba_isa { /* isa/sets.def */
 } samba_isa;
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
 samba_isa samba_isa_best(void); /* what this CPU and build have */
-bool samba_isa_has_libxsmm(samba_isa isa); /* libxsmm uses no better instructions: isa is the best, or LIBXSMM_TARGET says so to libxsmm */
+typedef struct samba_cpu_machine samba_cpu_machine; /* device/cpu/machine.h: what is known of the machine; the only one that asks */
 
 typedef struct samba_pool_plan samba_pool_plan; /* pool/pool.h */
 typedef struct samba_pool_scratch samba_pool_scratch;
@@ -40,7 +40,9 @@ typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, 
 /* reduce: rows x cols -> rows; first: start anew, else go on from what d holds */
 typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c compiled with other flags (device/cpu/isa/isa.h) */
     samba_isa isa;
-    int lanes; /* float elements of a vector */
+    int lanes;            /* float elements of a vector */
+    int vector_registers; /* of the processor that it was compiled for */
+    bool fused;           /* a multiply-add is one instruction, rounded once */
     const samba_blocks *blocks;
     const samba_rows *rows;
     const samba_attention_tiles *attention;
@@ -82,7 +84,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
     void (*interleave2)(void *d, const void *a, const void *b, int64_t n); /* d[2i] = a[i], d[2i+1] = b[i], of 2 bytes each */
 } samba_kernels;
-#define ISA(name, libxsmm)                                                                  \
+#define ISA(name, libxsmm, pairs)                                                           \
     extern const samba_kernels samba_kernels_##name;                                        \
     extern const samba_blocks samba_blocks_##name;                                          \
     extern const samba_rows samba_rows_##name;                                              \
@@ -95,8 +97,7 @@ const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build 
 
 typedef struct samba_prepare { /* what preparing needs to know */
     samba_context *context;
-    const samba_kernels *kernels;
-    bool use_libxsmm; /* false when an ISA is forced below what libxsmm would choose: samba_isa_has_libxsmm */
+    const samba_cpu_machine *machine;
     int threads;      /* of the team that will run it: 1 when the stage is too small to share */
     char *memory;     /* the device arena */
     const samba_buffer *buffers;

@@ -5,22 +5,7 @@
  * the stages between, and half of the second stage's: every piece counts as touched in the middle of a stage. */
 #include "device/cpu/reuse.h"
 
-#include <stdio.h>
-
-enum { PIECE = 1 << 16, MOST_PIECES = 1 << 20 /* beyond that they are larger: a file may say any size */, LAST_CACHE_KIB = 16 << 10 /* where the system does not say */ };
-
-/* Of the cache that one processor reaches: sysconf() may give the sum of all that a machine has. */
-int64_t samba_reuse_near(void)
-{
-    long kib = 0;
-    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
-    if (file) {
-        if (fscanf(file, "%ldK", &kib) != 1)
-            kib = 0;
-        fclose(file);
-    }
-    return (int64_t)(kib > 0 && kib < 1 << 30 ? kib : LAST_CACHE_KIB) * 1024 / 2;
-}
+enum { PIECE = 1 << 16, MOST_PIECES = 1 << 20 /* beyond that they are larger: a file may say any size */ };
 
 typedef struct touching {
     int64_t piece; /* bytes */

@@ -8,10 +8,8 @@
 
 #include "plan/plan.h"
 
-/* Bytes that may be moved and what was touched before them is still near: half of the last cache, which other programs use as well. */
-int64_t samba_reuse_near(void);
-
-/* far, of a byte for each stage of the plan, zeroed: 1 where most of what the stage touches was touched last more than `near` bytes ago. */
+/* far, of a byte for each stage of the plan, zeroed: 1 where most of what the stage touches was touched last more than `near` bytes ago, which is
+ * the machine's. */
 samba_status samba_reuse_find(samba_context *context, const samba_plan *plan, int64_t near, uint8_t *far);
 
 #endif

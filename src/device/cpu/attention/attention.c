@@ -11,9 +11,7 @@
 
 enum { BLOCK = SAMBA_ATTENTION_BLOCK };
 enum {
-    COUNTER_BYTES = 64, /* at the start of shared scratch: the next portion to be taken */
-    MANY = 8,           /* heads a thread: so many are dealt whole */
-    AHEAD = 4           /* blocks of a head that are asked for during the one before */
+    COUNTER_BYTES = 64 /* at the start of shared scratch: the next portion to be taken */
 };
 
 /* ---- products ---- */
@@ -47,7 +45,7 @@ samba_product samba_attention_product(samba_attention_state *s, int64_t rows, in
     samba_product product = {.kernels = s->kernels, .rows = rows, .cols = cols, .depth = s->half ? samba_attention_even(depth) : depth,
                              .lda = lda, .ska = ska, .ldb = ldb, .ldc = ldc, .wide = s->class_ == SAMBA_F64, .first = first};
 #if defined(__x86_64__)
-    if (s->prepare->use_libxsmm)
+    if (s->prepare->machine->libxsmm)
         make_kernel(&product, s->half);
 #endif
     s->missing = s->missing || (s->half && !product.pairs && rows > 0 && cols > 0 && depth > 0);
@@ -185,7 +183,7 @@ void samba_attention_expect_unit(const samba_attention_state *s, int64_t unit, i
     static const samba_attention_part parts[] = {SAMBA_ATTENTION_Q, SAMBA_ATTENTION_K, SAMBA_ATTENTION_V, SAMBA_ATTENTION_RESULT,
                                                  SAMBA_ATTENTION_DOUT};
     bool gradient = s->attention.gradient;
-    int64_t count = s->blocks < AHEAD ? s->blocks : AHEAD, ahead = block - (s->blocks - count), heads = gradient ? s->attention.hkv : s->h;
+    int64_t count = s->blocks < s->ahead ? s->blocks : s->ahead, ahead = block - (s->blocks - count), heads = gradient ? s->attention.hkv : s->h;
     if (unit >= s->units || ahead < 0)
         return;
     for (int i = 0; i < (gradient ? 5 : 3); i++) {
@@ -322,16 +320,16 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     samba_attention_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)
         return SAMBA_ERROR_MEMORY;
-    *s = (samba_attention_state){.attention = stage->attention, .prepare = prepare, .kernels = prepare->kernels,
-                                 .tiles = prepare->kernels->attention, .b = stage->domain[0], .h = stage->domain[1],
+    *s = (samba_attention_state){.attention = stage->attention, .prepare = prepare, .kernels = prepare->machine->kernels,
+                                 .tiles = prepare->machine->kernels->attention, .b = stage->domain[0], .h = stage->domain[1],
                                  .tq = stage->domain[2], .tk = stage->domain[3]};
     samba_dtype dtype = (samba_dtype)stage->operands[SAMBA_ATTENTION_Q].dtype;
     s->class_ = (int)samba_class_of(dtype);
     s->size = s->class_ == SAMBA_F32 ? 4 : 8;
     s->unit = s->class_ == SAMBA_F32 ? M_LN2 : 1;
     s->group = s->attention.hkv > 0 ? s->h / s->attention.hkv : 1;
-    s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->use_libxsmm &&
-              samba_pairs_are_fast(prepare->kernels->isa);
+    s->half = dtype == SAMBA_BFLOAT16 && s->attention.d > 0 && s->attention.dv > 0 && prepare->machine->libxsmm &&
+              prepare->machine->pairs;
     resolve(stage, s);
     s->one = samba_attention_is_one(s);
     s->half = s->half && !s->one;
@@ -340,7 +338,8 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     s->blocks = ((gradient ? s->tk : s->tq) + BLOCK - 1) / BLOCK;
     if (gradient && s->blocks == 0)
         s->blocks = 1; /* no keys: dq is 0, and has to be written */
-    many = prepare->threads == 1 || s->units / MANY >= prepare->threads;
+    s->ahead = prepare->machine->attention.ahead;
+    many = prepare->threads == 1 || s->units / prepare->machine->attention.many >= prepare->threads;
     s->portion = s->blocks == 0 ? 1 : many ? s->blocks : gradient ? 0 : 1;
     SAMBA_TRY(prepare_direction(s));
     if (s->half && s->missing) {

@@ -14,7 +14,7 @@
 #ifndef SAMBA_CPU_ATTENTION_H
 #define SAMBA_CPU_ATTENTION_H
 
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 
 enum {
     SAMBA_ATTENTION_BLOCK = 64, /* queries, and keys, of a block of scores; its leading dimension */
@@ -80,6 +80,7 @@ typedef struct samba_attention_state {
     int64_t b, h, tq, tk, group; /* group: query heads of a key head */
     samba_attention_rows parts[SAMBA_ATTENTION_PARTS];
     int64_t units, blocks;       /* heads, and blocks of one */
+    int64_t ahead;               /* blocks of a head that are asked for during the one before */
     int64_t portion;             /* blocks that are taken at once: all of a unit, or one; 0: `begin` says */
     int64_t *begin;              /* backward of few heads: each thread's first block, counted through all units, and the end */
     /* by whether keys, and queries, are the rest at the end; on the diagonal by strips */

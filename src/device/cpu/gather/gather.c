@@ -9,7 +9,7 @@
  * elements of one row come in one order, whatever the number of threads. Sums of bfloat16 and float16 are rounded at each
  * addition, as only the table holds them. */
 #include "device/cpu/isa/vector_bits.h"
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 #include <math.h>
 #include <string.h>
 
@@ -338,7 +338,7 @@ samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stag
         return SAMBA_ERROR_MEMORY;
     bool scatter = stage->gather.mode != SAMBA_GATHER_READ;
     const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1], *rows = &stage->operands[scatter ? 1 : 2];
-    *s = (gather_state){.gather = stage->gather, .kernels = prepare->kernels, .dtype = (samba_dtype)rows->dtype, .index_dtype = (samba_dtype)index->dtype,
+    *s = (gather_state){.gather = stage->gather, .kernels = prepare->machine->kernels, .dtype = (samba_dtype)rows->dtype, .index_dtype = (samba_dtype)index->dtype,
                         .rank = stage->rank, .axis = stage->gather.axis, .fault = prepare->fault, .fault_value = prepare->stage_index + 1};
     if (s->index_dtype != SAMBA_INT64 && s->index_dtype != SAMBA_INT32)
         return samba_fail(prepare->context, SAMBA_ERROR_DTYPE, "stage %s has indices of %s; they are int64 or int32", stage->name,

@@ -11,12 +11,21 @@
 #include <immintrin.h>
 #endif
 
+/* What the compiler was told of the instruction set: a vector's bytes, how many a core holds, and whether a multiply-add is one instruction. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
+#define VECTOR_REGISTERS 32
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
+#define VECTOR_REGISTERS 16
 #else
 #define VECTOR_BYTES 16
+#define VECTOR_REGISTERS 16
+#endif
+#if defined(__FMA__)
+#define VECTOR_FUSED 1
+#else
+#define VECTOR_FUSED 0
 #endif
 
 #define UNROLL _Pragma("GCC unroll 32")

@@ -4,6 +4,7 @@
  * is here. A table of kernels may use all that its flags in meson.build allow the compiler, so each of these features is asked
  * for. Test programs have tests/processor.c in the place of this file, which offers nothing beyond SAMBAFLOW_ISA. */
 #include "device/cpu/isa/processor.h"
+#include "device/cpu/machine.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -26,7 +27,32 @@ samba_isa samba_processor_isa(void)
 
 bool samba_processor_has_pairs(void) { return __builtin_cpu_supports("avx512bf16"); }
 
+/* Intel describes its caches in leaf 4, AMD the same way in leaf 0x8000001D: one cache a subleaf, until one of type 0. */
+void samba_processor_cache(int level, samba_cpu_cache *cache)
+{
+    enum { NONE, DATA, INSTRUCTIONS, TYPES = 31, SUBLEAVES = 16 };
+    static const unsigned leaves[2] = {4, 0x8000001D};
+    for (int i = 0; i < 2; i++)
+        for (unsigned k = 0; k < SUBLEAVES; k++) {
+            unsigned a, b, c, d;
+            if (!__get_cpuid_count(leaves[i], k, &a, &b, &c, &d) || (a & TYPES) == NONE)
+                break;
+            if ((int)(a >> 5 & 7) != level || (a & TYPES) == INSTRUCTIONS)
+                continue;
+            cache->line = (int32_t)(b & 0xfff) + 1;
+            cache->ways = (int32_t)(b >> 22) + 1;
+            cache->sharers = (int32_t)(a >> 14 & 0xfff) + 1;
+            cache->bytes = (int64_t)cache->ways * ((b >> 12 & 0x3ff) + 1) * cache->line * ((int64_t)c + 1);
+            return;
+        }
+}
+
 #else
 samba_isa samba_processor_isa(void) { return SAMBA_ISA_generic; }
 bool samba_processor_has_pairs(void) { return false; }
+void samba_processor_cache(int level, samba_cpu_cache *cache)
+{
+    (void)level;
+    (void)cache;
+}
 #endif

@@ -15,7 +15,7 @@ samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage 
         return SAMBA_ERROR_MEMORY;
     const samba_operand *operand = stage->operands;
     bool sorts = stage->line.function == SAMBA_LINE_SORT;
-    *s = (samba_line_state){.line = stage->line, .kernels = prepare->kernels, .dtype = (samba_dtype)operand->dtype};
+    *s = (samba_line_state){.line = stage->line, .machine = prepare->machine, .kernels = prepare->machine->kernels, .dtype = (samba_dtype)operand->dtype};
     s->x = operand_memory(prepare, operand++);
     if (s->line.function == SAMBA_LINE_CUMPROD_GRAD)
         s->dy = operand_memory(prepare, operand++);

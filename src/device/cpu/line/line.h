@@ -4,10 +4,11 @@
 #ifndef SAMBA_CPU_LINE_H
 #define SAMBA_CPU_LINE_H
 
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 
 typedef struct samba_line_state {
     samba_line line;
+    const samba_cpu_machine *machine;
     const samba_kernels *kernels;
     samba_dtype dtype;
     const char *x, *dy; /* dy: cumprod_grad alone */

@@ -8,8 +8,6 @@
 #include <string.h>
 
 #define TOGETHER 4      /* lines that run at once */
-#define WIDE_INNER 16   /* lines side by side that are worth a vector */
-#define LONG_LINE 65536 /* elements that are worth pieces */
 
 typedef union chunk { /* eight more, so that lines of one block do not lie at equal places of pages */
     double real[SAMBA_TILE_CAPACITY + 8];
@@ -266,9 +264,10 @@ static void scan_columns(const samba_line_state *s, int64_t start, int64_t colum
 }
 
 /* ---- few long lines, in pieces, of which a thread runs several at once ---- */
-static bool in_pieces(const samba_line *line)
+static bool in_pieces(const samba_line_state *s)
 {
-    return line->function == SAMBA_LINE_CUMSUM && line->inner == 1 && line->outer < TOGETHER && line->size >= LONG_LINE;
+    const samba_line *line = &s->line;
+    return line->function == SAMBA_LINE_CUMSUM && line->inner == 1 && line->outer < TOGETHER && line->size >= s->machine->line.long_line;
 }
 
 #define MOST_TEAMS 64 /* threads that take part */
@@ -331,7 +330,7 @@ void samba_line_prepare_scan(samba_line_state *s)
 {
     if (s->line.function == SAMBA_LINE_CUMPROD_GRAD)
         s->thread_scratch = (s->line.size * (int64_t)sizeof(double) + 63) / 64 * 64;
-    if (in_pieces(&s->line))
+    if (in_pieces(s))
         s->shared_scratch = (int64_t)sizeof(running) * TOGETHER * MOST_TEAMS * TOGETHER;
 }
 
@@ -339,10 +338,10 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
 {
     const samba_line_state *s = state;
     const samba_line *line = &s->line;
-    bool wide = line->inner >= WIDE_INNER && (line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD);
+    bool wide = line->inner >= s->machine->line.wide_inner && (line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD);
     if (line->size == 0 || line->inner == 0)
         return;
-    if (in_pieces(line)) {
+    if (in_pieces(s)) {
         scan_pieces(s, scratch, phase, thread, threads);
         return;
     }
@@ -350,7 +349,7 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
     if (wide) {
         int64_t groups = (line->inner + SAMBA_TILE_CAPACITY - 1) / SAMBA_TILE_CAPACITY, parts = line->outer * groups;
         if (parts < 4 * threads) /* narrower groups, so that each thread has some */
-            groups = line->inner / WIDE_INNER < 4 * threads * groups ? line->inner / WIDE_INNER : 4 * threads * groups;
+            groups = line->inner / s->machine->line.wide_inner < 4 * threads * groups ? line->inner / s->machine->line.wide_inner : 4 * threads * groups;
         parts = line->outer * groups;
         for (int64_t i = parts * thread / threads, end = parts * (thread + 1) / threads; i < end; i++) {
             int64_t first = line->inner * (i % groups) / groups, last = line->inner * (i % groups + 1) / groups;

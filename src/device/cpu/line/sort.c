@@ -11,7 +11,6 @@
 #define SORT_FEW 64          /* items that are sorted by insertion */
 #define SELECT_BLOCK 64      /* elements that are passed over at once */
 #define MOST_LANES 16        /* lines side by side: a cache line of float32 */
-#define LANES_ITEMS 65536    /* that lines side by side may have together */
 
 typedef union chunk { /* elements in registers of the dtype's class */
     float f32[SAMBA_TILE_CAPACITY];
@@ -117,7 +116,7 @@ static bool is_wide(const samba_line_state *s) { return s->dtype == SAMBA_FLOAT6
 void samba_line_prepare_sort(samba_line_state *s)
 {
     const samba_line *line = &s->line;
-    int64_t lanes = line->size > 0 ? LANES_ITEMS / line->size : 1, items;
+    int64_t lanes = line->size > 0 ? s->machine->line.side_by_side / line->size : 1, items;
     lanes = lanes > MOST_LANES ? MOST_LANES : lanes;
     s->lanes = lanes > line->inner ? line->inner : lanes;
     if (s->lanes < 1 || selects(line))

@@ -3,7 +3,7 @@
  * Pooling: threads share the planes. float32, float64 and int64 are worked on where they are; narrower dtypes pass through planes of
  * float or int64_t in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
 #include "device/cpu/pool/pool.h"
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 #include "tensor/resample.h"
 
 enum { LANES = 16 }; /* of the longest vectors */
@@ -216,7 +216,7 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     pool_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)
         return SAMBA_ERROR_MEMORY;
-    s->kernels = prepare->kernels;
+    s->kernels = prepare->machine->kernels;
     s->operand_count = stage->operand_count;
     s->dtype = (samba_dtype)stage->operands[0].dtype;
     samba_register_class class_ = samba_class_of(s->dtype);

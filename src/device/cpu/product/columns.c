@@ -20,19 +20,12 @@
 #include <string.h>
 
 enum {
-    WIDTH = 64,                /* columns of a panel */
-    ROWS = 96,                 /* most rows of a block of A */
-    GATHERED_BYTES = 480 << 10, /* of a step */
-    STEP = 768,                /* most k of it */
-    SUMS_BYTES = 512 << 10,    /* that stay in the second cache beside it */
-    COLUMNS = 512,             /* of a unit, about */
-    LEAST_PIXELS = 32,         /* of an image that stands beside others */
-    MOST_WIDTH = 2048,         /* of an image */
-    PAGE = 4096,
+    WIDTH = SAMBA_PANEL_WIDTH,
     COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */
 };
 
 typedef struct columns {
+    const samba_cpu_machine *machine;
     const samba_tile_program *program;
     samba_finish finish;
     const samba_blocks *blocks;
@@ -53,7 +46,7 @@ typedef struct columns {
 /* Pixels of a row lie side by side, or every second one is taken. What has no window and lies evenly is a plain product. */
 static bool recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
 {
-    return samba_image_recognize(problem, y, x) && x->size <= MOST_WIDTH &&
+    return samba_image_recognize(problem, y, x) && x->size <= problem->machine->columns.most_width &&
            (x->own * x->memory == 2 || (x->own * x->memory == 1 && problem->contract.b.window_count > 0));
 }
 
@@ -195,23 +188,23 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 /* Columns that the block kernel takes as long for: those beyond whole panels go by single vectors. */
 static double columns_taken(const columns *p, int64_t cols)
 {
-    return (double)(cols / WIDTH * WIDTH) + (double)(round_up(cols % WIDTH, p->lanes)) * 1.33;
+    return (double)(cols / WIDTH * WIDTH) + (double)(round_up(cols % WIDTH, p->lanes)) * p->machine->columns.narrow;
 }
 
-static int64_t step_of(int64_t cols)
+static int64_t step_of(const columns *p, int64_t cols)
 {
-    int64_t step = GATHERED_BYTES / 4 / cols;
-    return step < 16 ? 16 : at_most(step, STEP);
+    int64_t step = p->machine->columns.gathered / 4 / cols;
+    return step < 16 ? 16 : at_most(step, p->machine->product.step);
 }
 
 /* ns, about: multiply-adds of a unit, of which gathering an element takes as long as several, and reaching one of A as 8; sums that all steps
  * but the first read again. */
 static double unit_cost(const columns *p, int64_t k, int64_t cols, int64_t rows)
 {
-    double gathered = p->images > 1 ? 28.0 : 7.0; /* images side by side lie far apart */
-    double multiply = columns_taken(p, cols) * (double)rows * 0.92 + (double)cols * gathered * p->step + (double)rows * 8.0;
-    double again = (double)(rows * cols) * (double)((k - 1) / step_of(cols)) * (rows * cols * 4 > SUMS_BYTES ? 0.3 : 0.06);
-    return (double)k * multiply / (5.0 * p->lanes) + again + 300.0;
+    double gathered = p->images > 1 ? p->machine->columns.gather_far : p->machine->columns.gather; /* images side by side lie far apart */
+    double multiply = columns_taken(p, cols) * (double)rows * p->machine->columns.block + (double)cols * gathered * p->step + (double)rows * p->machine->columns.row;
+    double again = (double)(rows * cols) * (double)((k - 1) / step_of(p, cols)) * (rows * cols * 4 > p->machine->columns.sums ? p->machine->columns.sum_again_far : p->machine->columns.sum_again);
+    return (double)k * multiply / (p->machine->product.rate * p->lanes) + again + p->machine->columns.unit_start;
 }
 
 static double cost_of(const columns *p, int64_t k, int threads)
@@ -228,7 +221,7 @@ static double choose_units(columns *p, int64_t k, int threads)
 {
     columns best = *p;
     double cost = -1;
-    int64_t most_images = p->n < LEAST_PIXELS ? 1 : at_most(p->batches, COLUMNS / p->n), most_box = at_most(p->y.size, COLUMNS / p->x.size);
+    int64_t most_images = p->n < p->machine->columns.least_pixels ? 1 : at_most(p->batches, p->machine->columns.unit / p->n), most_box = at_most(p->y.size, p->machine->columns.unit / p->x.size);
     bool whole = most_images > 1 || p->contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;
@@ -257,28 +250,29 @@ static double init(const samba_contract_problem *problem, columns *p)
     const samba_contract *c = &problem->contract;
     if (!recognize(problem, &p->y, &p->x))
         return -1;
+    p->machine = problem->machine;
     p->contract = *c;
     p->batches = problem->batches;
     p->m = problem->m;
     p->n = problem->n;
-    p->lanes = problem->kernels->lanes;
+    p->lanes = problem->machine->kernels->lanes;
     p->step = (int)(p->x.own * p->x.memory);
-    p->row_blocks = divide_up(p->m, ROWS);
+    p->row_blocks = divide_up(p->m, p->machine->columns.rows);
     if (p->row_blocks < problem->threads && p->m >= 16 * problem->threads)
         p->row_blocks = problem->threads;
     double cost = choose_units(p, problem->k, problem->threads);
     int64_t cols = p->images * p->box * p->x.size, rows = divide_up(p->m, p->row_blocks);
     if (samba_image_offset(&p->contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
         return -1;
-    p->a = (samba_source){.kernels = problem->kernels, .class_ = c->class_, .factor = c->a};
+    p->a = (samba_source){.machine = problem->machine, .class_ = c->class_, .factor = c->a};
     p->a.memory = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * (int64_t)sizeof(float);
     samba_split_init(&p->a.own, 1, &p->m, rows, 1);
-    samba_split_init(&p->a.inner, c->k_rank, c->k, step_of(cols), 16);
+    samba_split_init(&p->a.inner, c->k_rank, c->k, step_of(p, cols), 16);
     samba_source_describe(&p->a, false);
     p->row_blocks = p->a.own.blocks;
     p->range_blocks = divide_up(p->row_blocks, p->ranges);
     p->pitch = round_up(cols, 16);
-    p->pitch += p->pitch * 4 % PAGE ? 0 : 16;
+    p->pitch += p->pitch * 4 % p->machine->product.page ? 0 : 16;
     p->panels = divide_up(cols, WIDTH);
     p->panel_bytes = p->a.inner.width * WIDTH * 4;
     return cost;
@@ -288,7 +282,7 @@ double samba_columns_cost(const samba_contract_problem *problem)
 {
     columns p = {0};
     double cost = init(problem, &p);
-    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)p.n / problem->threads * problem->finish_cost + 1000.0;
+    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)p.n / problem->threads * problem->finish_cost + problem->machine->columns.start;
 }
 
 /* Where column q of a unit that begins at row y of an image finds its element for a tap, from the unit's origin; false: padding. */
@@ -363,17 +357,17 @@ samba_status samba_prepare_columns(const samba_prepare *prepare, const samba_sta
     columns *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (columns){.program = program, .blocks = prepare->kernels->blocks};
+    *p = (columns){.program = program, .blocks = prepare->machine->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->image = samba_factor_data(problem, &p->contract.b);
     SAMBA_TRY(samba_source_tables(&p->a, prepare->arena));
     SAMBA_TRY(make_tables(p, prepare->arena));
     p->lda = p->a.own_axis.stride;
-    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k && p->lda * 4 % PAGE;
+    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k && p->lda * 4 % p->machine->product.page;
     if (!p->in_place) {
         p->lda = round_up(p->a.inner.width, 16);
-        p->lda += p->lda * 4 % PAGE ? 0 : 16;
+        p->lda += p->lda * 4 % p->machine->product.page ? 0 : 16;
     }
     p->block_bytes = p->a.own.width * p->lda * 4;
     p->step_bytes = p->row_blocks * p->block_bytes;

@@ -22,12 +22,6 @@
 #include <limits.h>
 #include <string.h>
 
-/* k up to which panels are no gain where sums are made in place, as in the weight gradients of small batches: packing is too large a
- * part of the work. At k = 32 to 100 they took 1.1 to 1.7 times as long. */
-#define SHORT_K 128
-
-#define FINISH_COST 0.045 /* ns that an instruction of the epilogue takes for an element, about */
-
 typedef union block_kernel {
     void (*f32)(const float *b, const float *a, float *c, ...);
     void (*f64)(const double *b, const double *a, double *c, ...);
@@ -590,10 +584,10 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(check_operands(prepare, stage));
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &c->program));
-    samba_contract_problem problem = {.contract = stage->contract, .kernels = prepare->kernels,
+    samba_contract_problem problem = {.contract = stage->contract, .machine = prepare->machine,
                                       .buffers = prepare->buffers, .memory = prepare->memory,
-                                      .threads = prepare->threads, .use_libxsmm = prepare->use_libxsmm,
-                                      .finish_cost = FINISH_COST * stage->program.instruction_count};
+                                      .threads = prepare->threads,
+                                      .finish_cost = prepare->machine->product.finish * stage->program.instruction_count};
     problem.constant_a = prepare->constant && prepare->constant[stage->contract.a.buffer];
     problem.constant_b = prepare->constant && prepare->constant[stage->contract.b.buffer];
     int64_t kept_bytes = 0;
@@ -602,8 +596,8 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     problem.m = product(contract->m_rank, contract->m);
     problem.n = product(contract->n_rank, contract->n);
     problem.k = product(contract->k_rank, contract->k);
-    c->kernels = prepare->kernels;
-    c->blocks = prepare->kernels->blocks;
+    c->kernels = prepare->machine->kernels;
+    c->blocks = prepare->machine->kernels->blocks;
     samba_finish_init(&c->finish, prepare, stage, c->blocks);
     c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem.m;
@@ -617,7 +611,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         }
         samba_contract_simplify(contract);
         bool short_copy = samba_finish_is_copy(&c->finish) && contract->a.dtype == SAMBA_FLOAT32 &&
-                          contract->b.dtype == SAMBA_FLOAT32 && problem.k <= SHORT_K;
+                          contract->b.dtype == SAMBA_FLOAT32 && problem.k <= prepare->machine->panel.short_k;
         if (samba_row_suits(&problem))
             return samba_prepare_row(prepare, &problem, c->program, prepared);
         if (!short_copy && samba_panel_suits(&problem))
@@ -633,7 +627,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         choose_place(c);
         SAMBA_TRY(make_tables(c, prepare->arena));
 #if defined(__x86_64__)
-        if (prepare->use_libxsmm && c->plan.way == SAMBA_WAY_DENSE)
+        if (prepare->machine->libxsmm && c->plan.way == SAMBA_WAY_DENSE)
             make_kernels(c);
 #endif
     }

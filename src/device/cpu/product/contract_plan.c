@@ -6,15 +6,6 @@
 #include "device/cpu/product/skip.h"
 #include <string.h>
 
-#define LARGE_CACHE (1024 * 1024) /* bytes of scratch a unit may touch again and again */
-#define SMALL_CACHE (96 * 1024)  /* bytes of a plane, which every k reads */
-#define K_TARGET 768             /* elements of k a step */
-#define SHARED_SUMS (1024 * 1024) /* most bytes of a matrix of sums that threads share */
-#define SUMS_CACHE (256 * 1024)   /* bytes of sums that stay near over all steps of k */
-#define TOGETHER_SUMS (64 * 1024) /* bytes of sums of units that go through the steps of k together */
-#define LINE_COST 16.0           /* ns to wait for a line that nothing has asked for */
-#define CROSSING_COST 0.04       /* ns a byte that another core has written, or will */
-
 /* ---- simplifying ---- */
 
 typedef struct dims { /* sizes and every array of coefficients that goes with them */
@@ -108,14 +99,14 @@ void samba_contract_simplify(samba_contract *contract)
 
 static int lanes_of(const samba_contract_problem *problem)
 {
-    return problem->contract.class_ == SAMBA_F32 ? problem->kernels->lanes : problem->kernels->lanes / 2;
+    return problem->contract.class_ == SAMBA_F32 ? problem->machine->kernels->lanes : problem->machine->kernels->lanes / 2;
 }
 
 
 static void init_source(const samba_contract_problem *problem, bool second, samba_source *source)
 {
     const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
-    *source = (samba_source){.kernels = problem->kernels, .class_ = problem->contract.class_, .factor = *factor};
+    *source = (samba_source){.machine = problem->machine, .class_ = problem->contract.class_, .factor = *factor};
     source->memory = problem->memory + problem->buffers[factor->buffer].offset +
                      factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
     source->kept = (second ? problem->constant_b : problem->constant_a) && factor->window_count == 0;
@@ -127,11 +118,11 @@ static bool describe_sources(const samba_contract_problem *problem, samba_contra
     const samba_contract *contract = &problem->contract;
     plan->row.unrolled = dot && unrolled;
     plan->vector.unrolled = unrolled;
-    for (int64_t target = dot ? 2 * K_TARGET : K_TARGET;; target /= 2) {
+    for (int64_t target = dot ? 2 * problem->machine->product.step : problem->machine->product.step;; target /= 2) {
         samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
         plan->vector.inner = plan->row.inner;
         bool possible = samba_source_describe(&plan->row, false) && samba_source_describe(&plan->vector, !dot);
-        if ((possible && plan->row.plane_bytes + plan->vector.plane_bytes <= SMALL_CACHE) || target <= 16)
+        if ((possible && plan->row.plane_bytes + plan->vector.plane_bytes <= problem->machine->block.plane) || target <= 16)
             return possible;
     }
 }
@@ -234,7 +225,7 @@ static double block_span(const samba_source *source)
     return span;
 }
 
-static double source_cost(const samba_source *source, bool packed, bool rows_are_own)
+static double source_cost(const samba_cpu_machine *machine, const samba_source *source, bool packed, bool rows_are_own)
 {
     const samba_axis *own = &source->own_axis, *inner = &source->inner_axis;
     double pack = packed && !source->kept ? samba_pack_cost(source, rows_are_own ? own : inner, rows_are_own ? inner : own) : 0;
@@ -243,16 +234,18 @@ static double source_cost(const samba_source *source, bool packed, bool rows_are
     if (source->plane_bytes) { /* by rows */
         const samba_plane_window *last = &source->plane_windows[source->factor.window_count - 1];
         double elements = (double)(source->plane_bytes / source->element_size);
-        plane = elements / (double)last->per * (last->phases > 1 ? 5.0 : 2.0) + elements * (last->phases > 1 ? 0.25 : 0.05);
+        plane = elements / (double)last->per * (last->phases > 1 ? machine->block.plane_row_sorted : machine->block.plane_row) +
+                elements * (last->phases > 1 ? machine->block.plane_element_sorted : machine->block.plane_element);
     }
-    double span = block_span(source), seen = source->plane_bytes ? 0.1 : span < block ? span / block : 1.0;
-    return pack + plane / block + (double)source->memory_size / 50.0 * seen;
+    double span = block_span(source), seen = source->plane_bytes ? machine->block.plane_seen : span < block ? span / block : 1.0;
+    return pack + plane / block + (double)source->memory_size / machine->block.bytes_read * seen;
 }
 
 /* Rows of a block far apart in memory fall on few cache sets, each on a page of its own, and are read anew for every few rows. */
-static double distance_penalty(int64_t bytes)
+static double distance_penalty(const samba_cpu_machine *machine, int64_t bytes)
 {
-    return bytes < 2048 ? 1.0 : bytes % 4096 == 0 ? 1.5 : bytes % 1024 == 0 ? 1.25 : 1.12;
+    return bytes < machine->block.near_rows ? 1.0 : bytes % machine->product.page == 0 ? machine->block.far_rows_page
+           : bytes % (machine->product.page / 4) == 0 ? machine->block.far_rows_quarter : machine->block.far_rows;
 }
 
 /* Does the thread's part of a matrix lie together in memory, as parts are dealt: the first to the first thread? */
@@ -304,14 +297,15 @@ static double far_cost(const samba_contract_problem *problem, const samba_source
     double bytes = size * (1 + reach_of(source->own.rank, source->own.size, factor->own) + /* windows see elements again and again */
                            reach_of(source->inner.rank, source->inner.size, factor->inner) +
                            reach_of(problem->contract.batch_rank, problem->contract.batch, factor->batch));
-    return bytes > LARGE_CACHE && samba_source_is_far(source, true) ? LINE_COST * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis) : 0;
+    return bytes > problem->machine->block.unit && samba_source_is_far(source, true) ? problem->machine->block.line_wait * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis) : 0;
 }
 
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
 {
+    const samba_cpu_machine *machine = problem->machine;
     int lanes = lanes_of(problem);
     const samba_split *row = &plan->row.own, *vector = &plan->vector.own;
-    double rate = 5.0 * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
+    double rate = machine->product.rate * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
     double steps = (double)(plan->row.inner.blocks + plan->slices - 1) / (double)plan->slices;
     int64_t cols = at_most(vector->total, plan->vector_group * vector->width);
     int64_t block_cols = plan->view ? plan->sums_ld : vector->width;
@@ -320,43 +314,43 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     if (plan->way == SAMBA_WAY_DOT) {
         int64_t run = plan->dot_run;
         unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
-        unit = unit * (1.2 + 0.8 / (double)at_most(row->width, 4)) + sums * steps * 1.5;
+        unit = unit * (machine->block.dot + machine->block.dot_rows / (double)at_most(row->width, 4)) + sums * steps * machine->block.dot_sum;
         unit += sums / (double)at_most(row->width, 6) * depth / (double)run; /* each run of some columns has to be found */
     } else {
         int64_t run = plan->vector_packed || plan->view ? block_cols : plan->vector.own_axis.run;
         double width = (double)(round_up(run, lanes) * block_cols / run);
-        unit = rows * blocks * width * depth / rate * (1.0 + 0.6 / (double)row->width);
+        unit = rows * blocks * width * depth / rate * (1.0 + machine->block.row_start / (double)row->width);
         if (plan->way == SAMBA_WAY_OFFSETS && !plan->vector_packed && !plan->view)
             unit *= samba_skip_share(&plan->vector);
         if (block_cols <= lanes)
-            unit *= (plan->way == SAMBA_WAY_DENSE && problem->use_libxsmm) || row->width >= 8 ? 1.1 : 1.4;
-        /* Many rows in work at once that lie a multiple of 4096 bytes apart fall on one cache set. */
-        if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % 4096 == 0 &&
+            unit *= (plan->way == SAMBA_WAY_DENSE && machine->libxsmm) || row->width >= 8 ? machine->block.one_vector : machine->block.one_vector_few_rows;
+        /* Many rows in work at once that lie whole pages apart fall on one cache set. */
+        if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % machine->product.page == 0 &&
             block_cols <= 2 * lanes && row->width > 8)
-            unit *= 1.6;
+            unit *= machine->block.same_set;
         if (plan->way == SAMBA_WAY_OFFSETS && !plan->row_packed)
             unit += rows * depth * far_cost(problem, &plan->row);
-        if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= 2048)
-            unit *= 1.2;
+        if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= machine->block.near_rows)
+            unit *= machine->block.far_steps;
         if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && row->total > 12)
-            unit *= distance_penalty(plan->vector_ld * plan->vector.element_size);
+            unit *= distance_penalty(machine, plan->vector_ld * plan->vector.element_size);
     }
     if (plan->way == SAMBA_WAY_INTEGER)
-        unit *= 100;
-    unit += steps * blocks * row_blocks * 30.0 + depth * (row_cost * rows + vector_cost * (double)cols);
-    unit += sums * (0.1 + (plan->swapped ? 0.2 : 0) + (plan->view ? 0.1 : 0)) + 300.0;
-    unit += plan->slices > 1 ? sums * 0.6 : 0;
+        unit *= machine->block.integer;
+    unit += steps * blocks * row_blocks * machine->block.start + depth * (row_cost * rows + vector_cost * (double)cols);
+    unit += sums * (machine->block.sum + (plan->swapped ? machine->block.sum_swapped : 0) + (plan->view ? machine->block.sum_view : 0)) + machine->block.unit_start;
+    unit += plan->slices > 1 ? sums * machine->block.sum_sliced : 0;
     int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +
                       plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
-    if (steps > 1 && plan->sums_bytes > SUMS_CACHE)
-        unit += sums * steps * 0.1;
-    if (touched > LARGE_CACHE)
-        unit *= 1.02 + (double)touched / LARGE_CACHE * 0.04;
+    if (steps > 1 && plan->sums_bytes > machine->block.near_sums)
+        unit += sums * steps * machine->block.sum_again;
+    if (touched > machine->block.unit)
+        unit *= machine->block.beyond + (double)touched / (double)machine->block.unit * machine->block.beyond_more;
     turns = (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads);
     double last = plan->apart ? (double)problem->batches * (double)problem->m * (double)problem->n / problem->threads
                               : sums * (double)((plan->units + problem->threads - 1) / problem->threads);
-    plan->cost = unit * turns + (plan->slices > 1 || plan->apart ? 1500.0 : 0) + last * problem->finish_cost +
-                 crossing_bytes(problem, plan) * CROSSING_COST;
+    plan->cost = unit * turns + (plan->slices > 1 || plan->apart ? machine->block.barrier : 0) + last * problem->finish_cost +
+                 crossing_bytes(problem, plan) * machine->block.crossing;
 }
 
 /* ---- choosing ---- */
@@ -400,8 +394,8 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
 {
     bool whole = problem->contract.whole_rows && !plan->apart, all_rows = whole && plan->swapped, all_vectors = whole && !plan->swapped;
     int64_t row_blocks = plan->row.own.blocks, vector_blocks = plan->vector.own.blocks, most = plan->view ? 1 : 8;
-    double row_cost = source_cost(&plan->row, plan->row_packed, true);
-    double vector_cost = source_cost(&plan->vector, plan->vector_packed, false);
+    double row_cost = source_cost(problem->machine, &plan->row, plan->row_packed, true);
+    double vector_cost = source_cost(problem->machine, &plan->vector, plan->vector_packed, false);
     int most_slices = plan->apart ? 1 : problem->threads;
     if (all_rows && row_blocks > SAMBA_CONTRACT_GROUP)
         return;
@@ -422,7 +416,7 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
                 bool vectors_shared = plan->vector_packed && vector_blocks == 1 && packed_together(&plan->vector, problem->contract.batch_rank);
                 plan->together = 1;
                 if ((rows_shared || vectors_shared) && plan->units == problem->batches && slices == 1)
-                    plan->together = at_most(at_most(TOGETHER_SUMS / (plan->sums_bytes + 1), SAMBA_CONTRACT_TOGETHER),
+                    plan->together = at_most(at_most(problem->machine->block.together_sums / (plan->sums_bytes + 1), SAMBA_CONTRACT_TOGETHER),
                                              problem->batches / problem->threads);
                 plan->together = plan->together < 1 ? 1 : plan->together;
                 if (plan->together > 1) {
@@ -444,7 +438,7 @@ static void try_plan(const samba_contract_problem *problem, samba_contract_plan 
     try_groups(problem, plan, best);
     int64_t size = plan->row.element_size;
     if (problem->threads == 1 || !problem->contract.whole_rows || plan->view || problem->k == 0 ||
-        problem->batches * problem->m * problem->n > SHARED_SUMS / size)
+        problem->batches * problem->m * problem->n > problem->machine->block.shared_sums / size)
         return;
     plan->apart = true;
     try_groups(problem, plan, best);

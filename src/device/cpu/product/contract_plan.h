@@ -43,11 +43,10 @@ typedef struct samba_contract_plan {
 typedef struct samba_contract_problem {
     samba_contract contract; /* dims dropped and merged */
     int64_t batches, m, n, k;
-    const samba_kernels *kernels;
+    const samba_cpu_machine *machine;
     const samba_buffer *buffers;
     char *memory;
     int threads;
-    bool use_libxsmm;
     bool constant_a, constant_b; /* a pack of it is made once and kept */
     double finish_cost; /* ns an element of the result, about */
 } samba_contract_problem;

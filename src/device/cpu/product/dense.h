@@ -8,6 +8,7 @@
 
 #include "device/cpu/fetch.h"
 
+enum { SAMBA_PANEL_WIDTH = 64 /* columns of a panel, which is packed as block kernels read it: whole vectors of every instruction set */ };
 enum { SAMBA_DENSE_ROUND = 16 /* rows of a panel are multiples of so many columns: no vector reaches beyond them */ };
 
 typedef struct samba_dense {

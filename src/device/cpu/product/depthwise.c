@@ -10,8 +10,6 @@
 #include "device/cpu/product/finish.h"
 #include <string.h>
 
-enum { BAND_BYTES = 12 << 10 }; /* of finished sums: the nearest cache has them when the epilogue comes */
-
 typedef struct axis { /* one dim: index i of the result sees, in tap t, pixel (base + i*step + t*tap_step) / dilation */
     int64_t size, taps, tap_weight;              /* of the result; of the filter; from one weight to the next */
     int64_t base, step, tap_step, dilation;
@@ -112,7 +110,7 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
     p->contract = problem->contract;
     p->batches = problem->batches;
     p->n = problem->n;
-    p->band = p->contract.whole_rows ? p->y.size : BAND_BYTES / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
+    p->band = p->contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
     p->band = p->band < 1 ? 1 : p->band;
     p->sorted = p->x.step > 1;
     p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
@@ -167,16 +165,18 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 double samba_depthwise_cost(const samba_contract_problem *problem)
 {
+    const samba_cpu_machine *machine = problem->machine;
     depthwise p = {0};
     if (!init(problem, &p))
         return -1;
-    double vectors = (double)p.y.size * (double)(round_up(p.x.size, problem->kernels->lanes * p.x.dilation) /
-                                                 problem->kernels->lanes);
+    double vectors = (double)p.y.size * (double)(round_up(p.x.size, problem->machine->kernels->lanes * p.x.dilation) /
+                                                 problem->machine->kernels->lanes);
     double taps = (double)(p.y.taps * p.x.taps) / (double)(p.y.dilation * p.x.dilation);
-    double plane = vectors * (taps * 0.3 + 1.5 + (p.x.dilation > 1 ? 3.0 : 0)) + (double)p.n * 0.1 + 40.0;
+    double plane = vectors * (taps * machine->depthwise.tap + machine->depthwise.vector + (p.x.dilation > 1 ? machine->depthwise.vector_dilated : 0)) +
+                   (double)p.n * machine->depthwise.element + machine->depthwise.plane;
     if (p.sorted)
-        plane += (double)(image_rows(&p) * p.x.step) * ((double)p.per * 0.15 + 5.0);
-    return plane * (double)((p.batches + problem->threads - 1) / problem->threads) + 300.0;
+        plane += (double)(image_rows(&p) * p.x.step) * ((double)p.per * machine->depthwise.sorted + machine->depthwise.sorted_row);
+    return plane * (double)((p.batches + problem->threads - 1) / problem->threads) + machine->depthwise.start;
 }
 
 /* Which rows of the image a row of the result adds, and with which weights. */
@@ -260,13 +260,13 @@ samba_status samba_prepare_depthwise(const samba_prepare *prepare, const samba_s
     depthwise *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (depthwise){.program = program, .kernels = prepare->kernels, .blocks = prepare->kernels->blocks};
+    *p = (depthwise){.program = program, .kernels = prepare->machine->kernels, .blocks = prepare->machine->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->w = samba_factor_data(problem, &p->contract.a);
     p->image = samba_factor_data(problem, &p->contract.b);
     SAMBA_TRY(fill_rows(p, prepare->arena));
-    SAMBA_TRY(fill_columns(p, prepare->kernels->lanes, prepare->arena));
+    SAMBA_TRY(fill_columns(p, prepare->machine->kernels->lanes, prepare->arena));
     p->sums_at = round_up(samba_tile_thread_scratch(program), 64);
     p->plane_at = p->sums_at + round_up(at_most(p->band, p->y.size) * p->x.size * 4, 64);
     p->thread_bytes = p->plane_at + (p->sorted ? round_up(image_rows(p) * p->row_pitch * 4, 64) : 0);

@@ -21,14 +21,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum {
-    PRODUCT_BYTES = 64 << 10, /* of a block of channels, near the first cache: they are read as soon as made */
-    PANEL_BYTES = 448 << 10,
-    IMAGE_BYTES = 256 << 10,  /* of a unit's dx */
-    WEIGHT_BYTES = 4 << 20,   /* that stay near */
-    STEP = 768,               /* most o multiplied at once */
-    COUNTER_BYTES = 64        /* at the start of shared scratch: the next unit to be taken */
-};
+enum { COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */ };
 
 typedef struct axis { /* one dim of the image */
     int64_t size, own_stride;                  /* of dx */
@@ -41,6 +34,7 @@ typedef union fold_kernel {
 } fold_kernel;
 
 typedef struct fold {
+    const samba_cpu_machine *machine;
     const samba_tile_program *program;
     samba_finish finish;
     const samba_kernels *kernels;
@@ -269,20 +263,20 @@ static int64_t deal(int64_t total, int64_t most, int64_t *size)
 
 static void choose_blocks(fold *f, int threads)
 {
-    int64_t most = PANEL_BYTES / 4 / f->k;
-    most = most < 64 ? 64 : most > 1024 ? 1024 : most;
-    f->steps = deal(f->k, STEP, &f->step);
+    int64_t most = f->machine->fold.panel / 4 / f->k;
+    most = most < f->machine->fold.least_columns ? f->machine->fold.least_columns : at_most(most, f->machine->fold.most_columns);
+    f->steps = deal(f->k, f->machine->product.step, &f->step);
     f->across = deal(f->x.limit, most, &f->band_width);
     f->bands = deal(f->y.limit, f->across > 1 ? 1 : most / f->band_width, &f->band);
     f->images = 1;
     int64_t all = f->batches / f->groups, area = f->y.limit * f->x.limit;
     if (f->bands * f->across == 1)
-        deal(all, at_most(at_most(most, 256) / area, all / threads), &f->images);
+        deal(all, at_most(at_most(most, f->machine->fold.most_together) / area, all / threads), &f->images);
     f->image_blocks = divide_up(all, f->images);
     f->ld = round_up(most_columns(f), 16);
-    f->channel_blocks = deal(f->m, PRODUCT_BYTES / 4 / (f->ld * f->taps), &f->channels);
-    int64_t blocks = IMAGE_BYTES / 4 / (f->n * f->channels * f->images), image_units = f->image_blocks * f->groups;
-    int64_t wanted = divide_up(4 * threads, image_units);
+    f->channel_blocks = deal(f->m, f->machine->fold.products / 4 / (f->ld * f->taps), &f->channels);
+    int64_t blocks = f->machine->fold.image / 4 / (f->n * f->channels * f->images), image_units = f->image_blocks * f->groups;
+    int64_t wanted = divide_up(f->machine->fold.units * threads, image_units);
     f->unit_ranges = deal(f->channel_blocks, blocks, &f->unit_blocks);
     if (f->unit_ranges < wanted && image_units % threads)
         f->unit_ranges = deal(f->channel_blocks, f->channel_blocks / wanted, &f->unit_blocks);
@@ -295,6 +289,7 @@ static bool init(const samba_contract_problem *problem, fold *f)
     int o, last = c->batch_rank - 1;
     if (!recognize(problem, &f->y, &f->x, &o))
         return false;
+    f->machine = problem->machine;
     f->contract = *c;
     f->batches = problem->batches;
     f->groups = last >= 0 && c->a.batch[last] != 0 ? c->batch[last] : 1;
@@ -316,17 +311,18 @@ double samba_fold_cost(const samba_contract_problem *problem)
     fold f = {0};
     if (!init(problem, &f))
         return -1;
-    int64_t vector = problem->kernels->lanes, columns = most_columns(&f);
-    double rate = 5.0 * (double)vector, area = (double)(f.y.limit * f.x.limit), rows = (double)(f.m * f.taps);
+    int64_t vector = problem->machine->kernels->lanes, columns = most_columns(&f);
+    const samba_cpu_machine *machine = problem->machine;
+    double rate = machine->product.rate * (double)vector, area = (double)(f.y.limit * f.x.limit), rows = (double)(f.m * f.taps);
     double waste = (double)round_up(columns, vector) / (double)columns;
     double run = (double)round_up(f.x.size, f.x.stride * vector) / (double)f.x.size;
-    double image = rows * area * waste * (double)f.k / rate * (0.90 + 0.2 / (double)(f.channels * f.taps));
-    image += rows * area * run * 5.0 / rate + (double)(f.m * f.n) * (f.x.stride > 1 ? 0.4 : 0.15);
-    image += (double)f.k * area * 0.1 * (double)f.unit_ranges + (double)(f.unit_ranges * f.channel_blocks) * 40.0;
+    double image = rows * area * waste * (double)f.k / rate * (machine->fold.block + machine->fold.block_rows / (double)(f.channels * f.taps));
+    image += rows * area * run * machine->fold.add / rate + (double)(f.m * f.n) * (f.x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
+    image += (double)f.k * area * machine->fold.gather * (double)f.unit_ranges + (double)(f.unit_ranges * f.channel_blocks) * machine->fold.block_start;
     double turns = (double)(divide_up(f.units, problem->threads) * f.images) / (double)f.unit_ranges;
     double finish = (double)f.batches * (double)f.m * (double)f.n / problem->threads * problem->finish_cost;
-    double weights = rows * (double)(f.k * f.groups), far = weights * 4 > WEIGHT_BYTES ? 0.36 : 0; /* read anew for each panel */
-    return image * turns + weights * (0.1 / problem->threads + far) + finish + 300.0;
+    double weights = rows * (double)(f.k * f.groups), far = weights * 4 > (double)machine->fold.weights ? machine->fold.weight_far : 0; /* read anew for each panel */
+    return image * turns + weights * (machine->fold.weight / problem->threads + far) + finish + machine->fold.start;
 }
 
 /* Rows of the image that a block's rows of dy reach, and from where in the products. */
@@ -415,7 +411,7 @@ samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage 
     fold *f = samba_arena_alloc(prepare->arena, sizeof *f);
     if (!f)
         return SAMBA_ERROR_MEMORY;
-    *f = (fold){.program = program, .kernels = prepare->kernels, .blocks = prepare->kernels->blocks};
+    *f = (fold){.program = program, .kernels = prepare->machine->kernels, .blocks = prepare->machine->kernels->blocks};
     init(problem, f);
     samba_finish_init(&f->finish, prepare, stage, f->blocks);
     f->w = samba_factor_data(problem, &f->contract.a);
@@ -427,10 +423,10 @@ samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage 
     for (int64_t i = 0; i < blocks; i++) {
         pixels p = block_of_pixels(f, i);
         SAMBA_TRY(fold_rows(f, &p, prepare->arena, &f->folds[i]));
-        SAMBA_TRY(fold_columns(f, &p, prepare->kernels->lanes, prepare->arena, &f->folds[i]));
+        SAMBA_TRY(fold_columns(f, &p, prepare->machine->kernels->lanes, prepare->arena, &f->folds[i]));
     }
 #if defined(__x86_64__)
-    if (prepare->use_libxsmm)
+    if (prepare->machine->libxsmm)
         make_kernels(f);
 #endif
     f->block_bytes = round_up(f->channels * f->taps * f->k * 4, 64);

@@ -295,13 +295,13 @@ static void copy_piece(const samba_source *source, const plane_piece *piece, con
             memcpy(d + i * piece->to_step * 4, row + i * piece->from_step * 4, 4);
     else if (piece->to_step > 1)
         for (int64_t i = 0; i < piece->count; i++)
-            source->kernels->load[dtype](d + i * piece->to_step * size, row + i * piece->from_step * from_size, 1);
+            source->machine->kernels->load[dtype](d + i * piece->to_step * size, row + i * piece->from_step * from_size, 1);
     else if (piece->from_step != 1)
-        source->kernels->load_strided[dtype](d, row, piece->from_step, piece->count);
+        source->machine->kernels->load_strided[dtype](d, row, piece->from_step, piece->count);
     else if (dtype == SAMBA_FLOAT32)
         copy_run(d, row, piece->count * size);
     else
-        source->kernels->load[dtype](d, row, piece->count);
+        source->machine->kernels->load[dtype](d, row, piece->count);
 }
 
 /* Nothing but rows of float32 copied, the common case: what lies above, below and beside them is cleared on the way. */
@@ -456,21 +456,22 @@ bool samba_source_is_far(const samba_source *source, bool inner)
     int64_t farthest = 0, rank = (inner ? &source->inner : &source->own)->rank;
     for (int64_t i = 0; i < rank; i++)
         farthest = stride[i] > farthest ? stride[i] : -stride[i] > farthest ? -stride[i] : farthest;
-    return source->plane_bytes == 0 && farthest * source->memory_size >= 4096;
+    return source->plane_bytes == 0 && farthest * source->memory_size >= source->machine->product.page;
 }
 
-/* Times in ns an element as measured on one core; a run costs its start, a square of 16 x 16 as much when it is not full. */
+/* Times an element; a run costs its start, a square of 16 x 16 as much when it is not full. */
 static pack_way choose_way(const samba_source *source, const samba_axis *rows, const samba_axis *cols, double *cost)
 {
     double row_run = (double)rows->run, col_run = (double)cols->run;
     double squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
-    double far = rows->stride * source->memory_size >= 1024 && !source->plane_bytes ? 0.2 : 0.08;
-    double jump = cols->run < cols->count && samba_source_is_far(source, cols == &source->inner_axis) ? 4.0 : 1.5; /* from a run to the next */
-    double copy = cols->stride == 1 || cols->run == 1 ? far + jump / col_run : 1e9, gather = 1.0 + 2.0 / col_run, transpose = 1e9;
+    const samba_cpu_machine *machine = source->machine;
+    double far = rows->stride * source->memory_size >= machine->product.line_of_rows && !source->plane_bytes ? machine->pack.copy_far : machine->pack.copy;
+    double jump = cols->run < cols->count && samba_source_is_far(source, cols == &source->inner_axis) ? machine->pack.run_far : machine->pack.run; /* from a run to the next */
+    double copy = cols->stride == 1 || cols->run == 1 ? far + jump / col_run : 1e9, gather = machine->pack.gather + machine->pack.gather_run / col_run, transpose = 1e9;
     if (rows->stride == 1 && rows->run > 1 && cols->run > 1)
-        transpose = (38.0 * squares + 2.0) / (row_run * col_run);
+        transpose = (machine->pack.square * squares + machine->pack.square_start) / (row_run * col_run);
     pack_way way = copy <= transpose && copy <= gather ? BY_COPY : transpose <= gather ? BY_TRANSPOSE : BY_GATHER;
-    *cost = (way == BY_COPY ? copy : way == BY_TRANSPOSE ? transpose : gather) + (source->native ? 0 : 0.1);
+    *cost = (way == BY_COPY ? copy : way == BY_TRANSPOSE ? transpose : gather) + (source->native ? 0 : machine->pack.convert);
     return way;
 }
 
@@ -486,7 +487,7 @@ static void pack_copy(const samba_source *source, const char *at, const samba_ax
 {
     enum { AHEAD = 8 };
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
-    int64_t ahead_bytes = rows->stride * from_size >= 1024 && cols->run >= col_count ? col_count * from_size : 0;
+    int64_t ahead_bytes = rows->stride * from_size >= source->machine->product.line_of_rows && cols->run >= col_count ? col_count * from_size : 0;
     for (int64_t i = 0; i < row_count; i++) {
         const char *row = at + rows->offset[i] * from_size;
         char *to = d + i * ldd * size;
@@ -498,7 +499,7 @@ static void pack_copy(const samba_source *source, const char *at, const samba_ax
             if (source->native)
                 copy_run(to + j * size, row + cols->offset[j] * size, n * size);
             else
-                source->kernels->load[source->factor.dtype](to + j * size, row + cols->offset[j] * from_size, n);
+                source->machine->kernels->load[source->factor.dtype](to + j * size, row + cols->offset[j] * from_size, n);
         }
     }
 }
@@ -510,7 +511,7 @@ static void pack_transpose(const samba_source *source, const char *at, const sam
     char tile[TILE * TILE * 8] __attribute__((aligned(64)));
     int64_t size = source->element_size;
     void (*transpose)(void *, int64_t, const void *, int64_t, int64_t, int64_t) =
-        size == 4 ? source->kernels->transpose4 : source->kernels->transpose8;
+        size == 4 ? source->machine->kernels->transpose4 : source->machine->kernels->transpose8;
     for (int64_t i = 0; i < row_count; i += rows->run)
         for (int64_t j = 0; j < col_count; j += cols->run) {
             int64_t height = row_count - i < rows->run ? row_count - i : rows->run;
@@ -525,7 +526,7 @@ static void pack_transpose(const samba_source *source, const char *at, const sam
                 for (int64_t c = 0; c < width; c += TILE) {
                     int64_t tile_height = height - r < TILE ? height - r : TILE, tile_width = width - c < TILE ? width - c : TILE;
                     for (int64_t k = 0; k < tile_width; k++)
-                        source->kernels->load[source->factor.dtype](
+                        source->machine->kernels->load[source->factor.dtype](
                             tile + k * TILE * size, from + ((c + k) * cols->stride + r) * source->memory_size, tile_height);
                     transpose(to + (r * ldd + c) * size, ldd, tile, TILE, tile_width, tile_height);
                 }
@@ -551,7 +552,7 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
     }
     for (int64_t i = 0; i < row_count; i++)
         for (int64_t j = 0; j < col_count; j += cols->run)
-            source->kernels->load_strided[dtype](d + (i * ldd + j) * size, at + (rows->offset[i] + cols->offset[j]) * from_size,
+            source->machine->kernels->load_strided[dtype](d + (i * ldd + j) * size, at + (rows->offset[i] + cols->offset[j]) * from_size,
                                                  cols->stride, col_count - j < cols->run ? col_count - j : cols->run);
 }
 

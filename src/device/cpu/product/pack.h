@@ -13,7 +13,7 @@
 #ifndef SAMBA_CPU_PACK_H
 #define SAMBA_CPU_PACK_H
 
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 
 static inline int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -57,7 +57,7 @@ typedef struct samba_plane_window {
 } samba_plane_window;
 
 typedef struct samba_source {
-    const samba_kernels *kernels;
+    const samba_cpu_machine *machine;
     int class_;
     samba_factor factor; /* dims as in the splits */
     const char *memory;  /* element at index 0 of everything */

@@ -7,7 +7,6 @@
 
 #include "device/cpu/kernel.h"
 
-bool samba_pairs_are_fast(samba_isa isa); /* isa.c: kernels of this instruction set multiply pairs of bfloat16 on this processor */
 /* to[k/2][j][k%2] = the element of (k, j), for j < width; rows of `to` are ld pairs long. */
 void samba_pack_pairs(const samba_kernels *kernels, const uint16_t *from, int64_t k_stride, int64_t j_stride, int64_t depth,
                       int64_t width, uint16_t *to, int64_t ld);

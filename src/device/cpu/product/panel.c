@@ -30,28 +30,13 @@
 #include <limits.h>
 #include <string.h>
 
-enum {
-    WIDTH = 64,           /* columns of a panel: four AVX-512 vectors */
-    STEP = 768,           /* most packed k of a step: a panel's part is then 192 KiB and stays in the second cache while rows pass */
-    ROWS = 192,           /* most rows of a block: each panel read from far away serves so many; 576 KiB, which stay there too */
-    LAST_PANELS = 2,      /* beside these a block of rows comes nearer that is packed next: earlier, panels would drive it out again */
-    NEAR_BYTES = 4 << 20, /* of packed B that is soon read again; where it is larger, a smaller A is shared */
-    SHARED_BYTES = 16 << 20, /* most of a packed side that rows are read from, and of sums that lie apart */
-    LONG = 4096,          /* most of the shared side that one unit takes: bounds its sums */
-    FEW_COLUMNS = 512,    /* with fewer, packing A costs more than reading it where it is */
-    PAGE = 4096,          /* rows so many bytes apart share few sets of the caches */
-    OWN_PANELS = 4,       /* of a unit where B is a thread's own: a step of them stays in the second cache */
-    FEW_PANELS = 2,       /* the same beside the sums of FEW_ROWS */
-    FEW_ROWS = 512,       /* serve a part of B so rarely that it is better packed where it stays in a cache */
-    HOT_PANELS = 8        /* between two calls of the epilogue */
-};
-#define LEAST_FLOPS 2e6           /* below, contract.c finds cheaper ways */
-#define MOST_PACKED (96 << 20)    /* bytes of packed B */
+enum { WIDTH = SAMBA_PANEL_WIDTH };
 #define COUNTER_BYTES 64          /* at the start of shared scratch: the next unit to be taken */
 
 typedef struct panels {
     const samba_tile_program *program;
     const samba_finish *finish;
+    const samba_cpu_machine *machine;
     const samba_kernels *kernels;
     void (*multiply)(const samba_dense *block, samba_fetch *fetch);
     samba_contract contract;
@@ -249,7 +234,7 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
     char *mine = own + p->own_pack_at;
     const char *whole_a = packed_side(p, p->keep_a, scratch, at.batch), *whole_b = packed_side(p, p->keep_b, scratch, at.batch);
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
-    int64_t last = p->share_a || at.j1 - at.j0 < LAST_PANELS ? at.j0 : at.j1 - LAST_PANELS; /* from here on there is room for what is next */
+    int64_t last = p->share_a || at.j1 - at.j0 < p->machine->panel.last_panels ? at.j0 : at.j1 - p->machine->panel.last_panels; /* from here on there is room for what is next */
     for (int64_t step = 0; step < p->steps; step++) {
         bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
         bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
@@ -362,7 +347,7 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 static bool is_pairs(const samba_contract_problem *problem)
 {
-    return problem->contract.a.dtype == SAMBA_BFLOAT16 && problem->contract.b.dtype == SAMBA_BFLOAT16 && samba_pairs_are_fast(problem->kernels->isa);
+    return problem->contract.a.dtype == SAMBA_BFLOAT16 && problem->contract.b.dtype == SAMBA_BFLOAT16 && problem->machine->pairs;
 }
 
 bool samba_panel_suits(const samba_contract_problem *problem)
@@ -372,10 +357,11 @@ bool samba_panel_suits(const samba_contract_problem *problem)
         return false;
     double flops = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
     bool pairs = is_pairs(problem);
-    if (problem->m < 48 || problem->n < WIDTH || problem->k < 32 || flops < LEAST_FLOPS)
+    if (problem->m < problem->machine->panel.least_m || problem->n < WIDTH || problem->k < problem->machine->panel.least_k ||
+        flops < problem->machine->panel.least_flops)
         return pairs && problem->k > 0; /* nobody else multiplies pairs */
     int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
-    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <= MOST_PACKED;
+    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <= (double)problem->machine->panel.most_packed;
 }
 
 /* Axes of a side that is one evenly spaced dim; every offset is index * stride. */
@@ -383,7 +369,7 @@ static samba_status describe(panels *p, const samba_contract_problem *problem, b
 {
     samba_source *source = second ? &p->b : &p->a;
     const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
-    *source = (samba_source){.kernels = problem->kernels, .class_ = problem->contract.class_, .factor = *factor};
+    *source = (samba_source){.machine = problem->machine, .class_ = problem->contract.class_, .factor = *factor};
     source->memory = problem->memory + problem->buffers[factor->buffer].offset +
                      factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
     int64_t own = second ? problem->n : problem->m;
@@ -400,6 +386,7 @@ static samba_status describe(panels *p, const samba_contract_problem *problem, b
 /* How many parts of at most `most` make `total`, dealt evenly; a multiple of `threads` where that many are to be dealt. And the largest. */
 static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
 {
+    most = most < 1 ? 1 : most;
     int64_t parts = at_most(round_up((total + most - 1) / most, threads), total);
     *size = (total + parts - 1) / parts;
     return parts;
@@ -409,11 +396,11 @@ static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
  * products take half as long. */
 static bool choose_side(panels *p, int64_t a_bytes, int64_t b_bytes)
 {
-    bool few = !p->keep_b && p->m < p->n && p->m <= FEW_ROWS;
+    bool few = !p->keep_b && p->m < p->n && p->m <= p->machine->panel.few_rows;
     if (p->half)
-        few = few && p->m <= FEW_ROWS / 2 && a_bytes <= NEAR_BYTES;
-    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= SHARED_BYTES;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? SHARED_BYTES : NEAR_BYTES))));
+        few = few && p->m <= p->machine->panel.few_rows / 2 && a_bytes <= p->machine->panel.near;
+    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= p->machine->panel.shared;
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? p->machine->panel.shared : p->machine->panel.near))));
     return few;
 }
 
@@ -423,28 +410,28 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     int64_t depth_bytes = packed_depth(p, p->k) * ELEMENT, b_bytes = p->batches * p->n * depth_bytes;
     bool few = choose_side(p, p->batches * p->m * depth_bytes, b_bytes);
     p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
-    bool low = !p->direct && !p->share_a && b_bytes <= NEAR_BYTES; /* the sums need room, and panels are read from near */
-    p->steps = deal(p->k, p->half ? 2 * STEP : STEP, 1, &p->step);
+    bool low = !p->direct && !p->share_a && b_bytes <= p->machine->panel.near; /* the sums need room, and panels are read from near */
+    p->steps = deal(p->k, p->half ? 2 * p->machine->product.step : p->machine->product.step, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, low ? ROWS / 2 : ROWS, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->m, low ? p->machine->panel.rows / 2 : p->machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
-        p->column_units = deal(p->panel_count, few ? FEW_PANELS : OWN_PANELS, deals, &p->unit_panels);
-        p->row_units = deal(p->row_blocks, LONG / ROWS, 1, &p->unit_blocks);
+        p->column_units = deal(p->panel_count, few ? p->machine->panel.few_panels : p->machine->panel.own_panels, deals, &p->unit_panels);
+        p->row_units = deal(p->row_blocks, p->machine->panel.range / p->machine->panel.rows, 1, &p->unit_blocks);
     } else {
-        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : LONG / WIDTH, 1, &p->unit_panels);
+        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : p->machine->panel.range / WIDTH, 1, &p->unit_panels);
         p->row_units = p->row_blocks;
         p->unit_blocks = 1;
     }
-    deal(p->unit_panels, HOT_PANELS, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
+    deal(p->unit_panels, p->machine->panel.hot_panels, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
     p->units = p->batches * p->row_units * p->column_units;
     p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
     if (p->apart) {
         p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
-        p->sums_ld += p->sums_ld * 4 % PAGE ? 0 : SAMBA_DENSE_ROUND;
+        p->sums_ld += p->sums_ld * 4 % p->machine->product.page ? 0 : SAMBA_DENSE_ROUND;
     }
 }
 
@@ -453,12 +440,12 @@ static void lay_out(panels *p, bool constant_a)
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
     p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
-    bool costly = p->n < FEW_COLUMNS || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > SHARED_BYTES);
+    bool costly = p->n < p->machine->panel.few_columns || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > p->machine->panel.shared);
     p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
-                    stride * p->a.memory_size % PAGE && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
+                    stride * p->a.memory_size % p->machine->product.page && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
     p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
-    if (p->row_ld * ELEMENT % PAGE == 0)
+    if (p->row_ld * ELEMENT % p->machine->product.page == 0)
         p->row_ld += 16;
     if (p->a_in_place)
         p->row_ld = p->half ? stride / 2 : stride;
@@ -498,7 +485,7 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (panels){.program = program, .finish = finish, .kernels = prepare->kernels, .multiply = blocks->dense,
+    *p = (panels){.program = program, .finish = finish, .machine = prepare->machine, .kernels = prepare->machine->kernels, .multiply = blocks->dense,
                   .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows,
                   .batches = problem->batches, .m = problem->m, .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
     choose_blocks(p, problem);

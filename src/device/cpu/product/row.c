@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define LEAST_BYTES (256 << 10) /* of B: less of it stays in a cache, where contract.c finds blocks */
-
 typedef struct row {
     const samba_tile_program *program;
     const samba_kernels *kernels;
@@ -73,10 +71,11 @@ bool samba_row_suits(const samba_contract_problem *problem)
 {
     const samba_contract *c = &problem->contract;
     if (c->class_ != SAMBA_F32 || problem->batches != 1 || problem->m != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count ||
-        c->a.dtype != c->b.dtype || (c->b.dtype != SAMBA_FLOAT32 && c->b.dtype != SAMBA_BFLOAT16) || problem->n < 16 || problem->k < 16)
+        c->a.dtype != c->b.dtype || (c->b.dtype != SAMBA_FLOAT32 && c->b.dtype != SAMBA_BFLOAT16) || problem->n < problem->machine->row.side ||
+        problem->k < problem->machine->row.side)
         return false;
     int64_t size = c->b.dtype == SAMBA_FLOAT32 ? 4 : 2;
-    return problem->n * problem->k * size >= LEAST_BYTES && (c->b.inner[0] == 1 || c->b.own[0] == 1) && c->b.inner[0] > 0 && c->b.own[0] > 0;
+    return problem->n * problem->k * size >= problem->machine->row.least && (c->b.inner[0] == 1 || c->b.own[0] == 1) && c->b.inner[0] > 0 && c->b.own[0] > 0;
 }
 
 samba_status samba_prepare_row(const samba_prepare *prepare, const samba_contract_problem *problem, const samba_tile_program *program,
@@ -84,12 +83,12 @@ samba_status samba_prepare_row(const samba_prepare *prepare, const samba_contrac
 {
     const samba_contract *c = &problem->contract;
     const int kind = c->b.dtype == SAMBA_BFLOAT16 ? SAMBA_ROWS_BF16 : SAMBA_ROWS_F32;
-    const samba_rows *rows = prepare->kernels->rows;
+    const samba_rows *rows = prepare->machine->kernels->rows;
     const int64_t size = kind == SAMBA_ROWS_BF16 ? 2 : 4;
     row *r = (row *)samba_arena_alloc(prepare->arena, sizeof *r);
     if (!r)
         return SAMBA_ERROR_MEMORY;
-    *r = (row){.program = program, .kernels = prepare->kernels, .dots = rows->dots[kind], .sums = rows->sums[kind], .dtype = (samba_dtype)c->a.dtype,
+    *r = (row){.program = program, .kernels = prepare->machine->kernels, .dots = rows->dots[kind], .sums = rows->sums[kind], .dtype = (samba_dtype)c->a.dtype,
                .n = problem->n, .k = problem->k, .a_step = c->a.inner[0], .size = size, .along_k = c->b.inner[0] == 1, .whole_rows = c->whole_rows};
     r->ld = r->along_k ? c->b.own[0] : c->b.inner[0];
     r->a = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * size;

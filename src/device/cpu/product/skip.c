@@ -39,7 +39,7 @@ double samba_skip_share(const samba_source *source)
         along *= i == own->cut ? own->step : own->size[i];
     if (source->own_axis.run > along || 5 * window->limit >= 4 * (high - low + 1))
         return 1;
-    return window->dilation > 1 ? 1.0 / (double)window->dilation : 0.5 + 0.5 * (double)window->limit / (double)(high - low + 1);
+    return window->dilation > 1 ? 1.0 / (double)window->dilation : source->machine->skip.padded + (1.0 - source->machine->skip.padded) * (double)window->limit / (double)(high - low + 1);
 }
 
 /* Sorts the rows of k; few, so by insertion. */

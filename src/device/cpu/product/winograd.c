@@ -21,21 +21,13 @@
 
 enum {
     PLACES = SAMBA_WINOGRAD_PLACES,
-    WIDTH = 64,                    /* columns of a call of the block kernel */
-    TILES = 160,                   /* of a unit, about */
-    MOST_TILES = 1024,             /* of a unit whose epilogue needs whole images */
-    PRODUCT_BYTES = 400 << 10,     /* of a block of rows */
-    INPUT_BYTES = 8 << 20,         /* of a unit, at most: beyond the second cache, but not far */
-    ROWS = 96,                     /* most of a block */
-    REGISTERS = 6,                 /* rows that the block kernel takes at once */
-    LEAST_CHANNELS = 8,
-    COUNTER_BYTES = 64             /* at the start of shared scratch: the next unit to be taken */
+    WIDTH = SAMBA_PANEL_WIDTH, /* columns of a call of the block kernel */
+    REGISTERS = 6,             /* rows that the block kernel takes at once */
+    COUNTER_BYTES = 64         /* at the start of shared scratch: the next unit to be taken */
 };
 
-#define LINE_COST 30.0 /* ns, about, of a row of tiles and of a vector of it */
-#define VECTOR_COST 6.0
-
 typedef struct winograd {
+    const samba_cpu_machine *machine;
     const samba_tile_program *program;
     samba_finish finish;
     const samba_blocks *blocks;
@@ -199,18 +191,18 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 
 static int64_t rows_for(const winograd *p, int64_t tiles)
 {
-    int64_t rows = PRODUCT_BYTES / 4 / PLACES / (tiles + p->lanes) / REGISTERS * REGISTERS;
-    return rows < REGISTERS ? REGISTERS : at_most(rows, ROWS);
+    int64_t rows = p->machine->winograd.products / 4 / PLACES / (tiles + p->lanes) / REGISTERS * REGISTERS;
+    return rows < REGISTERS ? REGISTERS : at_most(rows, p->machine->winograd.rows);
 }
 
 /* ns, about. A row of tiles costs its start, and vectors that are not full where it is short. */
 static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
 {
     double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
-    double places = PLACES * (double)p->channels * (double)rows * tiles / (5.0 * p->lanes);
+    double places = PLACES * (double)p->channels * (double)rows * tiles / (p->machine->product.rate * p->lanes);
     double few = (double)rows_for(p, rows_of_tiles * p->across);
-    return places * (0.95 + 1.5 / few + 6.0 / (double)p->channels) +
-           (double)(rows_of_tiles * (p->channels + rows)) * (LINE_COST + VECTOR_COST * vectors) + 500.0;
+    return places * (p->machine->winograd.block + p->machine->winograd.block_few / few + p->machine->winograd.block_channels / (double)p->channels) +
+           (double)(rows_of_tiles * (p->channels + rows)) * (p->machine->winograd.line + p->machine->winograd.vector * vectors) + p->machine->winograd.unit_start;
 }
 
 static double cost_of(const winograd *p, int threads)
@@ -218,7 +210,7 @@ static double cost_of(const winograd *p, int threads)
     double full = unit_cost(p, p->images * p->box, divide_up(p->m, p->ranges)), last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
     double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last);
     double dealt = (double)divide_up(p->units, threads) * (all / (double)p->units), least = all / threads;
-    double weights = (double)(p->m * p->channels) * (p->rows_lie ? 34.0 : 20.0); /* 16 places to be written and read from afar */
+    double weights = (double)(p->m * p->channels) * (p->rows_lie ? p->machine->winograd.weight_lying : p->machine->winograd.weight); /* 16 places to be written and read from afar */
     return (dealt > least ? dealt : least) + weights / threads;
 }
 
@@ -226,7 +218,7 @@ static double choose_units(winograd *p, int threads)
 {
     winograd best = *p;
     double cost = -1;
-    int64_t area = p->down * p->across, most_images = at_most(p->batches, TILES / area), most_box = at_most(p->down, TILES / p->across);
+    int64_t area = p->down * p->across, most_images = at_most(p->batches, p->machine->winograd.tiles / area), most_box = at_most(p->down, p->machine->winograd.tiles / p->across);
     bool whole = most_images > 1 || p->contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;
@@ -281,8 +273,9 @@ static double init(const samba_contract_problem *problem, winograd *p)
     const samba_contract *c = &problem->contract;
     if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 || c->k_rank != 3)
         return -1;
+    p->machine = problem->machine;
     p->contract = *c;
-    p->lanes = problem->kernels->lanes;
+    p->lanes = problem->machine->kernels->lanes;
     p->channel = 3 - p->y.tap - p->x.tap;
     p->channels = c->k[p->channel];
     p->batches = problem->batches;
@@ -291,13 +284,13 @@ static double init(const samba_contract_problem *problem, winograd *p)
     p->down = divide_up(p->y.size, 2);
     p->first_y = first_of(&p->y);
     p->first_x = first_of(&p->x);
-    if (p->channels < LEAST_CHANNELS || p->m < LEAST_CHANNELS || (c->whole_rows && p->across * p->down > MOST_TILES) || p->across > MOST_TILES)
+    if (p->channels < p->machine->winograd.least_channels || p->m < p->machine->winograd.least_channels || (c->whole_rows && p->across * p->down > p->machine->winograd.most_tiles) || p->across > p->machine->winograd.most_tiles)
         return -1;
     describe_weights(p);
     double cost = choose_units(p, problem->threads);
     int64_t tiles = p->images * p->box * p->across;
     p->pitch = round_up(tiles + p->lanes - 1, 16); /* a row of tiles may end within a vector */
-    if (PLACES * p->channels * p->pitch * 4 > INPUT_BYTES)
+    if (PLACES * p->channels * p->pitch * 4 > p->machine->winograd.input)
         return -1;
     p->row_blocks = divide_up(p->m, rows_for(p, tiles));
     p->row_blocks = round_up(p->row_blocks, p->ranges);
@@ -315,7 +308,7 @@ double samba_winograd_cost(const samba_contract_problem *problem)
 {
     winograd p = {0};
     double cost = init(problem, &p);
-    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)problem->n / problem->threads * problem->finish_cost + 1000.0;
+    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)problem->n / problem->threads * problem->finish_cost + problem->machine->winograd.start;
 }
 
 samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
@@ -324,7 +317,7 @@ samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_st
     winograd *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (winograd){.program = program, .blocks = prepare->kernels->blocks};
+    *p = (winograd){.program = program, .blocks = prepare->machine->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->image = samba_factor_data(problem, &p->contract.b);

@@ -16,17 +16,14 @@
 
 enum {
     PLACES = SAMBA_WINOGRAD_PLACES,
-    WIDTH = 64,            /* columns of a call of the block kernel */
-    LANES = 16,            /* channels that are turned at once */
-    TILES = 128,           /* of a block, about */
-    MOST_TILES = 1024,
-    ROWS = 48,             /* most of a block */
-    TAPS = 9,
-    LEAST = 16,            /* channels, and rows */
-    MOST_BYTES = 24 << 20  /* of all sums */
+    WIDTH = SAMBA_PANEL_WIDTH, /* columns of a call of the block kernel */
+    LANES = 16,                /* channels that are turned at once */
+    ROWS = 48,                 /* most of a block */
+    TAPS = 9
 };
 
 typedef struct winograd_grad {
+    const samba_cpu_machine *machine;
     const samba_tile_program *program;
     samba_finish finish;
     const samba_kernels *kernels;
@@ -41,9 +38,6 @@ typedef struct winograd_grad {
     int64_t channel_pitch, sums_place;                        /* of a unit's sums */
     int64_t lines_at, strip_at, v_at, d_at, s_at, row_at, thread_bytes;
 } winograd_grad;
-
-#define LINE_COST 8.0 /* ns, about, of a row of tiles and of a vector of it */
-#define VECTOR_COST 10.0
 
 /* ---- what is a weight gradient ---- */
 
@@ -220,17 +214,18 @@ static double cost_of(const winograd_grad *p, int lanes)
 {
     double channels = (double)p->range_channels, rows = (double)p->range_rows, count = (double)(p->images * p->down * p->across);
     double vectors = (double)divide_up(p->across, lanes), lines = (double)(p->images * p->down), blocks = (double)(divide_up(p->images, p->together) * p->boxes);
-    double products = PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (5.0 * lanes);
-    double turned = PLACES * count * (double)round_up(p->range_channels, LANES) * 0.3 / lanes * 4.0;
-    return products * 1.05 + lines * (channels + rows) * (LINE_COST + VECTOR_COST * vectors) + turned + rows * channels * (blocks * PLACES * 0.08 + 12.0) + 1000.0;
+    double products = PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (p->machine->product.rate * lanes);
+    double turned = PLACES * count * (double)round_up(p->range_channels, LANES) * p->machine->winograd_grad.turn / lanes * 4.0;
+    return products * p->machine->winograd_grad.block + lines * (channels + rows) * (p->machine->winograd_grad.line + p->machine->winograd_grad.vector * vectors) + turned + rows * channels * (blocks * PLACES * p->machine->winograd_grad.sum_again + p->machine->winograd_grad.window) + p->machine->winograd_grad.start;
 }
 
 static double init(const samba_contract_problem *problem, winograd_grad *p)
 {
     const samba_contract *c = &problem->contract;
-    int lanes = problem->kernels->lanes, threads = problem->threads;
+    int lanes = problem->machine->kernels->lanes, threads = problem->threads;
     if (!recognize(problem, p))
         return -1;
+    p->machine = problem->machine;
     p->contract = *c;
     p->images = c->k[p->image_dim];
     p->height = c->k[p->y_dim];
@@ -239,15 +234,15 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     p->m = problem->m;
     p->down = divide_up(p->height, 2);
     p->across = divide_up(p->width, 2);
-    if (p->channels < LEAST || p->m < LEAST || p->across > MOST_TILES || problem->k == 0 || PLACES * p->m * p->channels * 4 > MOST_BYTES)
+    if (p->channels < p->machine->winograd_grad.least || p->m < p->machine->winograd_grad.least || p->across > p->machine->winograd_grad.most_tiles || problem->k == 0 || PLACES * p->m * p->channels * 4 > p->machine->winograd_grad.sums)
         return -1;
     int64_t line = round_up(p->across + 1, lanes) + lanes;
     p->seen = (samba_winograd_view){c->b.windows[0].base, c->b.windows[1].base, c->b.windows[0].limit, c->b.windows[1].limit, c->b.windows[0].stride,
                                     p->across, line};
     p->given = (samba_winograd_view){.height = p->height, .width = p->width, .pitch = c->a.inner[p->y_dim], .across = p->across, .line = line};
     int64_t area = p->down * p->across;
-    p->together = at_most(p->images, area < TILES ? TILES / area : 1);
-    p->box = p->together > 1 ? p->down : at_most(p->down, TILES / p->across < 1 ? 1 : TILES / p->across);
+    p->together = at_most(p->images, area < p->machine->winograd_grad.tiles ? p->machine->winograd_grad.tiles / area : 1);
+    p->box = p->together > 1 ? p->down : at_most(p->down, p->machine->winograd_grad.tiles / p->across < 1 ? 1 : p->machine->winograd_grad.tiles / p->across);
     p->boxes = divide_up(p->down, p->box);
     p->tiles = p->together * p->box * p->across;
     p->pitch = round_up(p->tiles + lanes - 1, 16);
@@ -285,7 +280,7 @@ samba_status samba_prepare_winograd_grad(const samba_prepare *prepare, const sam
     winograd_grad *p = samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (winograd_grad){.program = program, .kernels = prepare->kernels, .blocks = prepare->kernels->blocks};
+    *p = (winograd_grad){.program = program, .kernels = prepare->machine->kernels, .blocks = prepare->machine->kernels->blocks};
     init(problem, p);
     samba_finish_init(&p->finish, prepare, stage, p->blocks);
     p->image = samba_factor_data(problem, &p->contract.b);

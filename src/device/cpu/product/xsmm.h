@@ -6,6 +6,8 @@
 #ifndef SAMBA_CPU_XSMM_H
 #define SAMBA_CPU_XSMM_H
 
+#include "device/cpu/kernel.h"
+
 #if defined(__x86_64__)
 #define libxsmm_get_target_archid samba_xsmm_get_target_archid
 #define libxsmm_smmdispatch samba_xsmm_smmdispatch
@@ -15,8 +17,11 @@
 #include <libxsmm.h>
 
 /* Has libxsmm the table of its kernels? It takes that memory once, when the process begins, and without it its dispatch reads from address 0. Our own
- * kernels do the work then. isa.c */
+ * kernels do the work then. */
 bool samba_xsmm_is_ready(void);
 #endif
+
+/* Does it use no better instructions than these, as LIBXSMM_TARGET may tell it? */
+bool samba_xsmm_keeps_to(samba_isa isa);
 
 #endif

@@ -340,6 +340,8 @@ UNARY(i64, i64, int64_t, int64_t, x)
 const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .isa = SAMBA_ISA_NUMBER,
     .lanes = VECTOR_BYTES / (int)sizeof(float),
+    .vector_registers = VECTOR_REGISTERS,
+    .fused = VECTOR_FUSED,
     .blocks = &SAMBA_ISA_NAME(samba_blocks),
     .rows = &SAMBA_ISA_NAME(samba_rows),
     .attention = &SAMBA_ISA_NAME(samba_attention_tiles),

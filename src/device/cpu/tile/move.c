@@ -3,10 +3,10 @@
  * See move.h. A move's dims are put in the order of the result's memory and merged where both sides allow; of what is left, two make
  * planes, cut into tiles that fit the first-level cache, and the others are counted through. Threads take tiles in a row. */
 #include "device/cpu/tile/move.h"
+#include "device/cpu/machine.h"
 #include <math.h>
 #include <string.h>
 
-enum { TILE_BYTES = 16384, TILE_SIDE = 64 };
 
 typedef struct dim { /* strides: elements of d and s */
     int64_t size, d, s;
@@ -174,14 +174,16 @@ static void choose_plane(move *m)
     }
 }
 
-static void cut_tiles(move *m)
+static void cut_tiles(const samba_cpu_machine *machine, move *m)
 {
     const dim *row = &m->dims[m->rank - 2], *col = row + 1;
-    int64_t most = m->transposes ? TILE_SIDE : TILE_BYTES / m->size;
+    int64_t most = m->transposes ? machine->tile.moved_side : machine->tile.moved / m->size;
     m->tile_cols = col->size < most ? col->size : most;
-    m->tile_rows = (m->transposes ? TILE_SIDE * TILE_SIDE : TILE_BYTES / m->size) / m->tile_cols;
-    if (m->transposes)
+    m->tile_rows = (m->transposes ? machine->tile.moved_side * machine->tile.moved_side : machine->tile.moved / m->size) / m->tile_cols;
+    if (m->transposes && m->tile_rows > 16)
         m->tile_rows -= m->tile_rows % 16;
+    if (m->tile_rows < 1)
+        m->tile_rows = 1;
     m->down = (row->size + m->tile_rows - 1) / m->tile_rows;
     m->across = (col->size + m->tile_cols - 1) / m->tile_cols;
     m->tiles = m->down * m->across;
@@ -224,10 +226,10 @@ static bool plan_move(const samba_prepare *prepare, const samba_stage *stage, in
     merge_dims(m);
     widen_element(m);
     choose_plane(m);
-    cut_tiles(m);
+    cut_tiles(prepare->machine, m);
     int power = m->size == 1 ? 0 : m->size == 2 ? 1 : m->size == 4 ? 2 : 3;
-    m->transpose = prepare->kernels->moves->transpose[power];
-    m->stride = prepare->kernels->moves->stride[power];
+    m->transpose = prepare->machine->kernels->moves->transpose[power];
+    m->stride = prepare->machine->kernels->moves->stride[power];
     return true;
 }
 

@@ -8,7 +8,6 @@
 
 #define ALIGN SAMBA_ALIGNMENT
 #define LINE_ELEMENTS 16 /* of 4 bytes in a line of cache; of 8 bytes in two */
-enum { MOST_CAPACITY = 4096, STORED_BYTES = 28 << 10 }; /* elements of a tile; of its registers, that they stay in the first cache */
 
 typedef struct builder {
     const samba_prepare *prepare;
@@ -93,7 +92,7 @@ static void choose_capacity(builder *b)
     for (int r = 0; r < program->register_count; r++)
         if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0)
             bytes += program->registers[r].size;
-    while (program->capacity < MOST_CAPACITY && 2 * program->capacity * bytes <= STORED_BYTES &&
+    while (program->capacity < b->prepare->machine->tile.most_capacity && 2 * program->capacity * bytes <= b->prepare->machine->tile.registers &&
            elements / b->prepare->threads >= 32 * program->capacity)
         program->capacity *= 2;
 }
@@ -361,7 +360,7 @@ samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_st
         return SAMBA_ERROR_MEMORY;
     for (int i = 0; i < stage->operand_count; i++)
         b.view_of[i] = -1;
-    p->kernels = prepare->kernels;
+    p->kernels = prepare->machine->kernels;
     p->register_count = source->register_count;
     p->code_count = source->instruction_count;
     p->setup = source->setup;

@@ -9,7 +9,7 @@
 #ifndef SAMBA_CPU_TILE_H
 #define SAMBA_CPU_TILE_H
 
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 
 /* A function of the domain's coordinates: element offset = offset + (part of the row) + column * col_stride. The dims before the
  * last are merged where their strides allow, so most views have one group or none (all rows at one offset). */

@@ -246,10 +246,10 @@ bool samba_update_init(samba_update *update, const samba_prepare *prepare, const
         return false;
     for (int i = 0; i < r.stores && r.stores <= 3; i++) {
         int result = r.a[r.store[i]];
-        *update = (samba_update){.count = count, .run = prepare->kernels->updates->sgd};
+        *update = (samba_update){.count = count, .run = prepare->machine->kernels->updates->sgd};
         if (r.stores <= 2 && read_sgd(&r, result, update))
             return true;
-        *update = (samba_update){.count = count, .run = prepare->kernels->updates->adamw};
+        *update = (samba_update){.count = count, .run = prepare->machine->kernels->updates->adamw};
         if (r.stores == 3 && read_adamw(&r, result, update))
             return true;
     }

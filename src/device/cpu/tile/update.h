@@ -7,7 +7,7 @@
 #ifndef SAMBA_CPU_UPDATE_H
 #define SAMBA_CPU_UPDATE_H
 
-#include "device/cpu/kernel.h"
+#include "device/cpu/machine.h"
 
 typedef struct samba_update {
     int64_t count;                /* elements */

@@ -11,6 +11,14 @@ typedef struct null_device {
     samba_host_memory memory;
 } null_device;
 
+static samba_status null_describe(const samba_device_options *options, samba_device_tell *tell, void *to)
+{
+    const samba_device_fact fact = {.group = "processor", .name = "name", .text = "none", .unit = "", .meaning = "sections do nothing"};
+    (void)options;
+    tell(to, &fact);
+    return SAMBA_OK;
+}
+
 static samba_status null_open(const samba_device_options *options, samba_device **device)
 {
     null_device *null = samba_calloc(options->context, sizeof *null);
@@ -72,5 +80,5 @@ static samba_status null_wait(samba_device *device)
     return SAMBA_OK;
 }
 
-const samba_device_interface samba_device_null = {"null",    null_open,  null_close, null_allocate, null_write,
-                                                  null_read, null_map,   null_build, NULL, null_build, null_run,   null_wait};
+const samba_device_interface samba_device_null = {"null",    null_describe, null_open, null_close, null_allocate, null_write, null_read,
+                                                  null_map, null_build,    NULL,      null_build, null_run,      null_wait};

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the CPU device knows of the machine that it runs on: one description, made when a device opens and handed to all that prepares
+ * stages. Instruction set and kernels, caches, processors and memory nodes, and the figures (figures.def) that cut work into blocks and
+ * choose between roads. No other file under device/cpu asks the processor or the system, and none holds a figure of its own.
+ *
+ * A test makes one, changes it and hands it in: what is prepared then is what such a machine would run. */
+#ifndef SAMBA_CPU_MACHINE_H
+#define SAMBA_CPU_MACHINE_H
+
+#include "device/cpu/kernel.h"
+#include "device/device.h"
+
+typedef struct samba_cpu_cache {
+    int64_t bytes;      /* 0: there is none, or the system does not say */
+    int32_t ways, line; /* line: bytes */
+    int32_t sharers;    /* processors that reach it */
+} samba_cpu_cache;
+
+enum { SAMBA_CPU_CACHES = 3 };
+
+struct samba_cpu_machine {
+    char processor[64];   /* its own name; "" where the system does not say */
+    int32_t processors;   /* that the system has running */
+    int32_t nodes;        /* of memory */
+    samba_cpu_cache cache[SAMBA_CPU_CACHES]; /* of data, the nearest first */
+    samba_isa isa;
+    const samba_kernels *kernels;
+    int32_t vector_bytes, vector_registers;
+    bool fused;           /* a multiply-add is one instruction, rounded once */
+    bool pairs;           /* products of pairs of bfloat16 are faster than those of floats */
+    bool libxsmm;         /* its kernels use no better instructions than `isa` */
+    int64_t near;         /* bytes that stay in the caches a processor reaches, between two stages that touch them */
+#define GROUP(name, meaning) struct {
+#define END(name) } name;
+#define BYTES(name, value, meaning) int64_t name;
+#define COUNT(name, value, meaning) int64_t name;
+#define RATE(name, value, unit, meaning) double name;
+#define NS(name, value, meaning) double name;
+#define FACTOR(name, value, meaning) double name;
+#include "device/cpu/figures.def"
+#undef GROUP
+#undef END
+#undef BYTES
+#undef COUNT
+#undef RATE
+#undef NS
+#undef FACTOR
+};
+
+/* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of. */
+void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa);
+
+/* All of a description in order, one fact after the other. */
+void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell *tell, void *to);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The description of the machine: what it says of the one at hand, and that all of it is told. test_random_shapes
+ * runs models with figures that no machine has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "machines.h"
+#include "training.h"
+
+static void test_at_hand(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        if (!samba_kernels_for((samba_isa)isa))
+            continue;
+        samba_cpu_machine machine;
+        samba_cpu_machine_init(&machine, (samba_isa)isa);
+        assert_int_equal(machine.isa, isa);
+        assert_ptr_equal(machine.kernels, samba_kernels_for((samba_isa)isa));
+        assert_int_equal(machine.vector_bytes, 4 * machine.kernels->lanes);
+        assert_in_range(machine.vector_registers, 8, 64);
+        assert_in_range(machine.processors, 1, 1 << 20);
+        assert_in_range(machine.nodes, 1, machine.processors);
+        assert_in_range(machine.near, 64 << 10, (int64_t)1 << 40);
+        for (int i = 0; i < SAMBA_CPU_CACHES; i++) {
+            const samba_cpu_cache *cache = &machine.cache[i];
+            if (cache->bytes == 0)
+                continue;
+            assert_in_range(cache->bytes, 4 << 10, (int64_t)1 << 34);
+            assert_in_range(cache->sharers, 1, 1 << 20);
+            assert_in_range(cache->line, 16, 1024);
+            assert_in_range(cache->ways, 1, cache->bytes / cache->line);
+        }
+    }
+}
+
+typedef struct told {
+    int facts, groups, numbers;
+    const char *group;
+    bool panel_rows;
+} told;
+
+static void note(void *to, const samba_device_fact *fact)
+{
+    told *t = to;
+    assert_non_null(fact->group);
+    assert_true(*fact->name && *fact->meaning);
+    t->groups += !t->group || strcmp(t->group, fact->group) != 0;
+    t->group = fact->group;
+    t->facts++;
+    t->numbers += fact->text == NULL;
+    t->panel_rows = t->panel_rows || (strcmp(fact->group, "panel") == 0 && strcmp(fact->name, "rows") == 0 && fact->number == 77);
+}
+
+static void test_told(void **state)
+{
+    (void)state;
+    int figures = 0, groups = 0;
+#define GROUP(name, meaning) groups++;
+#define END(name)
+#define BYTES(name, value, meaning) figures++;
+#define COUNT(name, value, meaning) figures++;
+#define RATE(name, value, unit, meaning) figures++;
+#define NS(name, value, meaning) figures++;
+#define FACTOR(name, value, meaning) figures++;
+#include "device/cpu/figures.def"
+    samba_cpu_machine machine = *machine_with(samba_isa_best(), true);
+    machine.panel.rows = 77;
+    told t = {0};
+    samba_cpu_machine_tell(&machine, note, &t);
+    assert_true(t.panel_rows);
+    assert_int_equal(t.groups, groups + 1 + SAMBA_CPU_CACHES);
+    assert_int_equal(t.numbers, figures + 4 + 4 * SAMBA_CPU_CACHES);
+    t = (told){0};
+    const samba_device_options options = {.context = context, .threads = 1, .isa = "generic"}, unknown = {.context = context, .threads = 1, .isa = "neon9"};
+    need(samba_device_cpu.describe(&options, note, &t));
+    assert_true(t.facts > figures);
+    refuse(samba_device_cpu.describe(&unknown, note, &t), SAMBA_ERROR_UNSUPPORTED, "instruction set \"neon9\" is not available");
+    t = (told){0};
+    need(samba_device_null.describe(&options, note, &t));
+    assert_int_equal(t.facts, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_at_hand), cmocka_unit_test(test_told)};
+    if (!training_begin())
+        return 1;
+    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
+}
