@@ -4,8 +4,6 @@
  * threads, preparing. attention.h has the overview. */
 #include "device/cpu/attention/attention.h"
 #include "device/cpu/product/pairs.h"
-#include "device/cpu/product/xsmm.h"
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,56 +14,15 @@ enum {
 
 /* ---- products ---- */
 
-#if defined(__x86_64__)
-static void make_kernel(samba_product *p, bool half)
+samba_micro_kernel samba_attention_product(samba_attention_state *s, int64_t rows, int64_t cols, int64_t depth, int64_t lda, int64_t ska,
+                                           int64_t ldb, int64_t ldc, bool first)
 {
-    bool turned = p->ska != 1;
-    int64_t row_ld = turned ? p->ska : p->lda;
-    if (!samba_xsmm_is_ready() || p->rows < 1 || p->cols < 1 || p->depth < 1 || row_ld < (turned ? p->rows : p->depth) || (turned && p->lda != 1) || row_ld > INT_MAX / 8 ||
-        p->rows > INT_MAX / 8 || p->ldb > INT_MAX / 8 || p->ldc > INT_MAX / 8)
-        return;
-    int ldb = (int)p->ldb, lda = (int)row_ld, ldc = (int)p->ldc, flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
-    float alpha = 1, beta = p->first ? 0 : 1;
-    double wide_alpha = 1, wide_beta = p->first ? 0 : 1;
-    if (half) {
-        flags = LIBXSMM_GEMM_FLAG_VNNI_A;
-        libxsmm_bsmmfunction made = libxsmm_bsmmdispatch((int)p->cols, (int)p->rows, (int)p->depth, &ldb, &lda, &ldc, &alpha, &beta, &flags, NULL);
-        memcpy(&p->pairs, &made, sizeof made);
-    } else if (p->wide) {
-        p->f64 = libxsmm_dmmdispatch((int)p->cols, (int)p->rows, (int)p->depth, &ldb, &lda, &ldc, &wide_alpha, &wide_beta, &flags, NULL);
-    } else {
-        p->f32 = libxsmm_smmdispatch((int)p->cols, (int)p->rows, (int)p->depth, &ldb, &lda, &ldc, &alpha, &beta, &flags, NULL);
-    }
-}
-#endif
-
-samba_product samba_attention_product(samba_attention_state *s, int64_t rows, int64_t cols, int64_t depth, int64_t lda, int64_t ska,
-                                      int64_t ldb, int64_t ldc, bool first)
-{
-    samba_product product = {.kernels = s->kernels, .rows = rows, .cols = cols, .depth = s->half ? samba_attention_even(depth) : depth,
-                             .lda = lda, .ska = ska, .ldb = ldb, .ldc = ldc, .wide = s->class_ == SAMBA_F64, .first = first};
-#if defined(__x86_64__)
-    if (s->prepare->machine->libxsmm)
-        make_kernel(&product, s->half);
-#endif
-    s->missing = s->missing || (s->half && !product.pairs && rows > 0 && cols > 0 && depth > 0);
-    return product;
-}
-
-void samba_product_run(const samba_product *p, const void *a, const void *b, void *c)
-{
-    if (p->pairs)
-        p->pairs((const uint16_t *)b, (const uint16_t *)a, (float *)c);
-    else if (p->f32)
-        p->f32((const float *)b, (const float *)a, (float *)c);
-    else if (p->f64)
-        p->f64((const double *)b, (const double *)a, (double *)c);
-    else if (p->wide)
-        p->kernels->block_f64((const double *)a, p->lda, p->ska, (const double *)b, p->ldb, (double *)c, p->ldc, p->rows, p->cols, p->depth,
-                              p->first);
-    else
-        p->kernels->block_f32((const float *)a, p->lda, p->ska, (const float *)b, p->ldb, (float *)c, p->ldc, p->rows, p->cols, p->depth,
-                              p->first);
+    samba_micro_kernel kernel = {.rows = rows, .cols = cols, .depth = s->half ? samba_attention_even(depth) : depth, .lda = lda, .ska = ska,
+                                 .ldb = ldb, .ldc = ldc, .first = first,
+                                 .kind = s->half ? SAMBA_MICRO_PAIRS : s->class_ == SAMBA_F64 ? SAMBA_MICRO_F64 : SAMBA_MICRO_F32};
+    samba_micro_kernel_make(s->prepare->machine, &kernel);
+    s->missing = s->missing || (!samba_micro_kernel_exists(&kernel) && rows > 0 && cols > 0 && depth > 0);
+    return kernel;
 }
 
 /* ---- operands ---- */

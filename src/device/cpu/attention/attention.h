@@ -14,7 +14,7 @@
 #ifndef SAMBA_CPU_ATTENTION_H
 #define SAMBA_CPU_ATTENTION_H
 
-#include "device/cpu/machine.h"
+#include "device/cpu/product/micro_kernel.h"
 
 enum {
     SAMBA_ATTENTION_BLOCK = 64, /* queries, and keys, of a block of scores; its leading dimension */
@@ -46,17 +46,6 @@ struct samba_attention_tiles {
                                 double scale, int64_t queries, int64_t lanes, uint32_t *p, uint32_t *ds, uint16_t *ds_rows);
 };
 
-/* C (rows x cols, ld ldc) (+)= A (row stride lda, depth stride ska) B (ld ldb, columns contiguous), one shape. Of pairs: depth is even,
- * ska 1, B [depth/2][ldb][2], C float. */
-typedef struct samba_product {
-    const samba_kernels *kernels;
-    int64_t rows, cols, depth, lda, ska, ldb, ldc;
-    bool wide, first;
-    void (*f32)(const float *b, const float *a, float *c, ...); /* libxsmm's; NULL: plain */
-    void (*f64)(const double *b, const double *a, double *c, ...);
-    void (*pairs)(const uint16_t *b, const uint16_t *a, float *c, ...);
-} samba_product;
-
 typedef struct samba_attention_rows { /* an operand as rows of elements */
     char *data;                       /* NULL: not there */
     samba_dtype dtype;
@@ -84,14 +73,14 @@ typedef struct samba_attention_state {
     int64_t portion;             /* blocks that are taken at once: all of a unit, or one; 0: `begin` says */
     int64_t *begin;              /* backward of few heads: each thread's first block, counted through all units, and the end */
     /* by whether keys, and queries, are the rest at the end; on the diagonal by strips */
-    samba_product scores[2][2], values[2][2][2];                   /* forward: s = k q^T; o += v^T p [first step] */
-    samba_product strip_scores[2][SAMBA_ATTENTION_STRIPS];         /* [rest of keys][strips of queries - 1] */
-    samba_product strip_values[SAMBA_ATTENTION_STRIPS + 1][2];     /* [keys by strips - 1, or their rest][first] */
-    samba_product weights[2][2], along[2][2];                      /* backward: s = q k^T; dp = dout v^T */
-    samba_product dv[2][2][2], dk[2][2][2], dq[2][2][2];           /* dv^T += dout^T p; dk^T += q^T ds; dq += ds k [first step] */
-    samba_product strip_weights[2][SAMBA_ATTENTION_STRIPS], strip_along[2][SAMBA_ATTENTION_STRIPS]; /* [rest of queries][strips of keys - 1] */
-    samba_product strip_dv[2][SAMBA_ATTENTION_STRIPS][2], strip_dk[2][SAMBA_ATTENTION_STRIPS][2];   /* [rest of queries][strip of keys][first] */
-    samba_product strip_dq[2][SAMBA_ATTENTION_STRIPS + 1][2];      /* [rest of queries][keys by strips - 1, or their rest][first] */
+    samba_micro_kernel scores[2][2], values[2][2][2];                   /* forward: s = k q^T; o += v^T p [first step] */
+    samba_micro_kernel strip_scores[2][SAMBA_ATTENTION_STRIPS];         /* [rest of keys][strips of queries - 1] */
+    samba_micro_kernel strip_values[SAMBA_ATTENTION_STRIPS + 1][2];     /* [keys by strips - 1, or their rest][first] */
+    samba_micro_kernel weights[2][2], along[2][2];                      /* backward: s = q k^T; dp = dout v^T */
+    samba_micro_kernel dv[2][2][2], dk[2][2][2], dq[2][2][2];           /* dv^T += dout^T p; dk^T += q^T ds; dq += ds k [first step] */
+    samba_micro_kernel strip_weights[2][SAMBA_ATTENTION_STRIPS], strip_along[2][SAMBA_ATTENTION_STRIPS]; /* [rest of queries][strips of keys - 1] */
+    samba_micro_kernel strip_dv[2][SAMBA_ATTENTION_STRIPS][2], strip_dk[2][SAMBA_ATTENTION_STRIPS][2];   /* [rest of queries][strip of keys][first] */
+    samba_micro_kernel strip_dq[2][SAMBA_ATTENTION_STRIPS + 1][2];      /* [rest of queries][keys by strips - 1, or their rest][first] */
     int64_t at[24], thread_bytes; /* offsets in a thread's scratch, named by each direction */
     int slots;                    /* backward: sums of dq a thread keeps */
     int64_t slot_bytes;
@@ -124,9 +113,8 @@ static inline int samba_attention_strips(int64_t n)
 }
 
 /* Depth is that of elements, whether they come in pairs or not. */
-samba_product samba_attention_product(samba_attention_state *s, int64_t rows, int64_t cols, int64_t depth, int64_t lda, int64_t ska,
+samba_micro_kernel samba_attention_product(samba_attention_state *s, int64_t rows, int64_t cols, int64_t depth, int64_t lda, int64_t ska,
                                       int64_t ldb, int64_t ldc, bool first);
-void samba_product_run(const samba_product *product, const void *a, const void *b, void *c);
 
 /* `count` rows from `first` on of one head, and apart part->ld: in place, or loaded into `room`. */
 const void *samba_attention_read(const samba_attention_state *s, samba_attention_part part, int64_t b, int64_t head, int64_t first,

@@ -75,7 +75,7 @@ static void hide_later_keys(const samba_attention_state *s, char *scores, int64_
 
 /* All lanes from `lane` on, keys from 0 on: softmax as far as it is known, then results. */
 static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t lane, int64_t lanes, int64_t keys, const char *kept,
-                  const char *values, const samba_product *product)
+                  const char *values, const samba_micro_kernel *product)
 {
     int64_t at = lane * s->size;
     char *scores = own + s->at[SCORES] + at, *sums = own + s->at[SUMS] + at, *alpha = own + s->at[ALPHA] + at;
@@ -96,7 +96,7 @@ static void weigh(const samba_attention_state *s, char *own, const view *v, int6
         s->tiles->pair((uint32_t *)pairs, (const float *)scores, keys, lanes);
     if (s->half)
         scores = pairs;
-    samba_product_run(product, values, scores, sums);
+    samba_micro_kernel_run(product, values, scores, sums);
 }
 
 static void turn(const samba_attention_state *s, char *d, const char *from, int64_t queries, int64_t keys)
@@ -113,10 +113,10 @@ static void look(const samba_attention_state *s, char *own, view *v, bool diagon
     bool rest_keys = v->keys < BLOCK, rest_lanes = v->queries < BLOCK;
     if (diagonal)
         for (int64_t row = 0; row < v->keys; row += STRIP)
-            samba_product_run(&s->strip_scores[v->keys - row < STRIP][(v->lanes - row) / STRIP - 1], keys + row * key_ld,
+            samba_micro_kernel_run(&s->strip_scores[v->keys - row < STRIP][(v->lanes - row) / STRIP - 1], keys + row * key_ld,
                               queries + row * s->size, scores + (row * BLOCK + row) * s->size);
     else
-        samba_product_run(&s->scores[rest_keys][rest_lanes], keys, queries, scores);
+        samba_micro_kernel_run(&s->scores[rest_keys][rest_lanes], keys, queries, scores);
     const char *mask = samba_attention_mask(s, v->b, v->h, v->i, v->queries, v->j, v->keys, own + s->at[MASK_ROWS]);
     v->factor = s->attention.scale / s->unit;
     if (mask) {

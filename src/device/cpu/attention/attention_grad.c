@@ -98,14 +98,14 @@ static void hide_later_pairs(uint32_t *d, int64_t rows, int64_t lanes)
 
 /* Weights and gradients of scores of queries from `row` on, `lanes` keys of which `keys` are there. */
 static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t row, int64_t rows, int64_t keys, int64_t lanes,
-                  bool diagonal, const samba_product *product, const samba_product *product_along)
+                  bool diagonal, const samba_micro_kernel *product, const samba_micro_kernel *product_along)
 {
     int64_t h = v->head * s->group + v->g, at = row * BLOCK * s->size, first = v->i + row;
     char *scores = own + s->at[SCORES] + at, *along = own + s->at[ALONG] + at;
     const char *lse = own + s->at[ROW] + (v->g * s->tq + first) * s->size, *delta = lse + s->group * s->tq * s->size;
     double factor = s->attention.scale / s->unit;
-    samba_product_run(product, v->q + row * samba_attention_ld(s, SAMBA_ATTENTION_Q) * samba_attention_half_size(s), own + s->at[KEYS], scores);
-    samba_product_run(product_along, v->dout + row * samba_attention_ld(s, SAMBA_ATTENTION_DOUT) * samba_attention_half_size(s),
+    samba_micro_kernel_run(product, v->q + row * samba_attention_ld(s, SAMBA_ATTENTION_Q) * samba_attention_half_size(s), own + s->at[KEYS], scores);
+    samba_micro_kernel_run(product_along, v->dout + row * samba_attention_ld(s, SAMBA_ATTENTION_DOUT) * samba_attention_half_size(s),
                       own + s->at[VALUES], along);
     const void *mask = samba_attention_mask(s, v->b, h, first, rows, v->j, keys, own + s->at[MASK_ROWS]);
     const void *kept = samba_attention_kept(s, v->b, h, first, rows, v->j, keys, own + s->at[KEPT], (float *)(own + s->at[DRAWN]));
@@ -145,15 +145,15 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
         samba_attention_expect(s, SAMBA_ATTENTION_DQ, v->b, h, v->i, v->queries, true);
     if (!diagonal) {
         weigh(s, own, v, 0, v->queries, v->keys, lanes, false, &s->weights[rest_keys][rest_queries], &s->along[rest_keys][rest_queries]);
-        samba_product_run(&s->dv[rest_keys][rest_queries][v->first], v->turned[0], weights, own + s->at[DV]);
-        samba_product_run(&s->dk[rest_keys][rest_queries][v->first], v->turned[1], gradients, own + s->at[DK]);
-        samba_product_run(&s->dq[rest_keys][rest_queries][v->first_keys], rows, v->key_rows, sums);
+        samba_micro_kernel_run(&s->dv[rest_keys][rest_queries][v->first], v->turned[0], weights, own + s->at[DV]);
+        samba_micro_kernel_run(&s->dk[rest_keys][rest_queries][v->first], v->turned[1], gradients, own + s->at[DK]);
+        samba_micro_kernel_run(&s->dq[rest_keys][rest_queries][v->first_keys], rows, v->key_rows, sums);
     }
     for (int64_t row = 0; row < v->queries && diagonal; row += STRIP) {
         int64_t count = v->queries - row < STRIP ? v->queries - row : STRIP, seen = row + STRIP < v->keys ? row + STRIP : v->keys;
         int64_t wide = samba_attention_lanes(seen), strip = wide / STRIP - 1;
         weigh(s, own, v, row, count, seen, wide, true, &s->strip_weights[count < STRIP][strip], &s->strip_along[count < STRIP][strip]);
-        samba_product_run(&s->strip_dq[count < STRIP][samba_attention_strips(seen)][v->first_keys],
+        samba_micro_kernel_run(&s->strip_dq[count < STRIP][samba_attention_strips(seen)][v->first_keys],
                           rows + row * BLOCK * samba_attention_half_size(s), v->key_rows, sums + row * d * s->size);
     }
     for (int64_t lane = 0; lane < v->keys && lane < v->queries && diagonal; lane += STRIP) {
@@ -161,9 +161,9 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
         int64_t offsets[2]; /* of query `lane` in what is turned */
         for (int i = 0; i < 2; i++)
             offsets[i] = s->half ? lane * 2 : lane * s->parts[i ? SAMBA_ATTENTION_Q : SAMBA_ATTENTION_DOUT].ld * s->size;
-        samba_product_run(&s->strip_dv[rest_queries][strip][v->first], v->turned[0] + offsets[0], weights + second,
+        samba_micro_kernel_run(&s->strip_dv[rest_queries][strip][v->first], v->turned[0] + offsets[0], weights + second,
                           own + s->at[DV] + lane * s->size);
-        samba_product_run(&s->strip_dk[rest_queries][strip][v->first], v->turned[1] + offsets[1], gradients + second,
+        samba_micro_kernel_run(&s->strip_dk[rest_queries][strip][v->first], v->turned[1] + offsets[1], gradients + second,
                           own + s->at[DK] + lane * s->size);
     }
     if (complete)

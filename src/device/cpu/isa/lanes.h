@@ -22,10 +22,15 @@
 #define VECTOR_BYTES 16
 #define VECTOR_REGISTERS 16
 #endif
-#if defined(__FMA__)
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
 #define VECTOR_FUSED 1
 #else
 #define VECTOR_FUSED 0
+#endif
+#if defined(__AVX512F__)
+#define VECTOR_MASKED 1 /* a part of a vector costs what a whole one does */
+#else
+#define VECTOR_MASKED 0
 #endif
 
 #define UNROLL _Pragma("GCC unroll 32")

@@ -59,7 +59,7 @@ static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *co
     case ((rows) * 8 + (vectors)) * 2 + (part):                                                   \
         NAME(offsets_of)(rows, vectors, part, a, ak, b, bk, c, ldc, lanes, k, first);             \
         break;
-#if defined(__AVX512F__)
+#if VECTOR_MASKED
 #define ROW(rows, vectors) CASE(rows, vectors, 1)
     (void)part;
     switch ((rows * 8 + vectors) * 2 + 1) {
@@ -69,10 +69,10 @@ static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *co
 #endif
         ROW(1, 1) ROW(2, 1) ROW(3, 1) ROW(4, 1) ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1)
         ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
-#if defined(__AVX2__)
+#if VECTOR_FUSED
         ROW(6, 2)
 #endif
-#if defined(__AVX512F__)
+#if VECTOR_REGISTERS >= 32
         ROW(9, 1)
         ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2)
         ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3)
@@ -232,7 +232,7 @@ static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, cons
             switch (height * 16 + width) {
                 CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
                 CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
-#if defined(__AVX512F__)
+#if VECTOR_REGISTERS >= 32
                 CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2)
                 CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
                 CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4)

@@ -3,14 +3,15 @@
  * The instruction set's side of the plain blocks: how many sums fit the registers. block_body.h is the code, once for float and
  * once for double. */
 #include "device/cpu/product/blocks.h"
-#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/some_lanes.h"
 #include "device/cpu/isa/shuffle.h"
+#include "device/cpu/isa/square.h"
 
 #if defined(__clang__) /* its checks of undefined behaviour take it minutes and gigabytes on loops that are unrolled this far */
 #pragma clang attribute push(__attribute__((no_sanitize("undefined"))), apply_to = function)
 #endif
 
-#if defined(__AVX512F__)
+#if VECTOR_REGISTERS >= 32
 #define MAX_VECTORS 4
 #define MAX_ROWS 12
 /* rows of sums by vectors a row: sums, a row of b and one of a fit 32; where each row's address serves one multiply-add, the
@@ -20,18 +21,10 @@ static const int rows_of[MAX_VECTORS + 1] = {0, 9, 12, 8, 6};
 #define DOT_COLS 10
 #define DOT_SUMS 25
 static const int dot_shapes[][2] = {{6, 4}, {5, 5}, {2, 10}}; /* most rows and columns of sums that fit the registers with a row of b */
-#elif defined(__AVX2__)
-#define MAX_VECTORS 2
-#define MAX_ROWS 8
-static const int rows_of[MAX_VECTORS + 1] = {0, 8, 6};
-#define DOT_ROWS 4
-#define DOT_COLS 2
-#define DOT_SUMS 8
-static const int dot_shapes[][2] = {{4, 2}};
 #else
 #define MAX_VECTORS 2
 #define MAX_ROWS 8
-static const int rows_of[MAX_VECTORS + 1] = {0, 8, 5};
+static const int rows_of[MAX_VECTORS + 1] = {0, 8, VECTOR_FUSED ? 6 : 5}; /* a product that is added apart takes a register */
 #define DOT_ROWS 4
 #define DOT_COLS 2
 #define DOT_SUMS 8
@@ -39,53 +32,7 @@ static const int dot_shapes[][2] = {{4, 2}};
 #endif
 #define FOLD_CHANNELS 4
 
-#if defined(__AVX512F__)
-/* 16 x 16 by shuffles within 128 bits, then of 128 bits: each takes one instruction, where choosing from two vectors takes two. */
-INLINE void square_of_floats(floats *v)
-{
-    __m512 *r = (__m512 *)v, t[16];
-    UNROLL for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-    UNROLL for (int i = 0; i < 16; i += 4) { /* r[i + c]: columns c, c + 4, c + 8, c + 12 of rows i to i + 3 */
-        r[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
-        r[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
-        r[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
-        r[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
-    }
-    UNROLL for (int c = 0; c < 4; c++) {
-        t[c] = _mm512_shuffle_f32x4(r[c], r[c + 4], 0x88); /* columns c and c + 8 of rows 0 to 7 */
-        t[c + 4] = _mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd);
-        t[c + 8] = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88);
-        t[c + 12] = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd);
-    }
-    UNROLL for (int c = 0; c < 4; c++) {
-        r[c] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
-        r[c + 8] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xdd);
-        r[c + 4] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0x88);
-        r[c + 12] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0xdd);
-    }
-}
-#define SQUARE square_of_floats
-
-/* Within 128 bits first: one instruction a shuffle. */
-INLINE floats totals_of_floats(floats *v)
-{
-    __m512 *r = (__m512 *)v, t[8];
-    UNROLL for (int i = 0; i < 8; i++)
-        t[i] = _mm512_add_ps(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]), _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
-    UNROLL for (int i = 0; i < 4; i++)
-        t[i] = _mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]),
-                             (__m512)_mm512_unpackhi_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]));
-    for (int count = 2; count > 0; count--)
-        UNROLL for (int i = 0; i < count; i++)
-            t[i] = _mm512_add_ps(_mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0x88),
-                                 _mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0xdd));
-    return (floats)t[0];
-}
-#define TOTALS totals_of_floats
-#else
+#ifndef SQUARE /* isa/square.h */
 #define SQUARE transpose_square_f32
 #define TOTALS totals_f32
 #endif
@@ -149,38 +96,6 @@ static void finish(const float *sums, int64_t ld, const float *bias, int64_t bia
         finish_rows(sums, ld, bias, bias_row, bias_col, true, false, result, pitch, rows, cols);
     else
         finish_rows(sums, ld, sums, 0, 0, false, relu, result, pitch, rows, cols);
-}
-
-/* p's elements in the lanes named, 0 in the others, whose memory is not touched */
-INLINE floats load_lanes(const float *p, uint32_t lanes)
-{
-#if defined(__AVX512F__)
-    return (floats)_mm512_maskz_loadu_ps((__mmask16)lanes, p);
-#elif defined(__AVX2__)
-    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    return (floats)_mm256_maskload_ps(p, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit));
-#else
-    floats v = {0};
-    for (int i = 0; i < VECTOR_BYTES / 4; i++)
-        if (lanes >> i & 1)
-            v[i] = p[i];
-    return v;
-#endif
-}
-
-/* sum, and w * v added in the lanes named */
-INLINE floats add_product(floats sum, float w, floats v, uint32_t lanes)
-{
-#if defined(__AVX512F__)
-    return (floats)_mm512_mask3_fmadd_ps(_mm512_set1_ps(w), (__m512)v, (__m512)sum, (__mmask16)lanes);
-#else
-    floats more = sum + (w - (floats){0}) * v;
-    if (lanes == (1ull << VECTOR_BYTES / 4) - 1)
-        return more;
-    for (int i = 0; i < VECTOR_BYTES / 4; i++)
-        sum[i] = lanes >> i & 1 ? more[i] : sum[i];
-    return sum;
-#endif
 }
 
 INLINE void add_apart(float *d, int64_t step, int lanes, floats v)
@@ -286,27 +201,6 @@ static void filter(const samba_fold_block *block, int64_t begin, int64_t end, co
         case 4: filter_rows(4, block, y, image, weights, result); break;
         }
     }
-}
-
-/* Every second element: lane i at p + 2i. */
-INLINE floats load_second_lanes(const float *p, uint32_t lanes)
-{
-#if defined(__AVX512F__)
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    uint32_t apart = lanes; /* a bit for each element that lies between the first and the last */
-    apart = (apart | apart << 8) & 0x00ff00ff;
-    apart = (apart | apart << 4) & 0x0f0f0f0f;
-    apart = (apart | apart << 2) & 0x33333333;
-    apart = (apart | apart << 1) & 0x55555555;
-    __m512 low = _mm512_maskz_loadu_ps((__mmask16)apart, p), high = _mm512_maskz_loadu_ps((__mmask16)(apart >> 16), p + 16);
-    return (floats)_mm512_permutex2var_ps(low, even, high);
-#else
-    floats v = {0};
-    for (int i = 0; i < VECTOR_BYTES / 4; i++)
-        if (lanes >> i & 1)
-            v[i] = p[2 * i];
-    return v;
-#endif
 }
 
 INLINE void columns_of(const bool second, const samba_column_piece *piece, const float *image, float *panels, int64_t pitch, int64_t vectors)

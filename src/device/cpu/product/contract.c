@@ -14,18 +14,13 @@
 #include "device/cpu/product/depthwise.h"
 #include "device/cpu/product/finish.h"
 #include "device/cpu/product/fold.h"
+#include "device/cpu/product/micro_kernel.h"
 #include "device/cpu/product/panel.h"
 #include "device/cpu/product/rows.h"
 #include "device/cpu/product/skip.h"
 #include "device/cpu/product/winograd.h"
-#include "device/cpu/product/xsmm.h"
 #include <limits.h>
 #include <string.h>
-
-typedef union block_kernel {
-    void (*f32)(const float *b, const float *a, float *c, ...);
-    void (*f64)(const double *b, const double *a, double *c, ...);
-} block_kernel;
 
 typedef struct contraction {
     const samba_tile_program *program;
@@ -36,7 +31,7 @@ typedef struct contraction {
     samba_contract_plan plan;
     samba_contract contract;
     int64_t m, size; /* rows of a batch element; bytes of a sum */
-    block_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step]; NULL: plain */
+    samba_micro_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step] */
     int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
     const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
     int64_t vector_run; /* columns that lie together; 0: all of a block */
@@ -70,17 +65,7 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
     switch (plan->way) {
     case SAMBA_WAY_DENSE: {
         const samba_source *r = &plan->row, *v = &plan->vector;
-        block_kernel kernel = c->made[rows < r->own.width][cols < v->own.width][depth < r->inner.width][first];
-        if (wide && kernel.f64)
-            kernel.f64((const double *)vector, (const double *)row, (double *)sums);
-        else if (!wide && kernel.f32)
-            kernel.f32((const float *)vector, (const float *)row, (float *)sums);
-        else if (wide)
-            c->kernels->block_f64((const double *)row, plan->row_ld, plan->row_step, (const double *)vector, plan->vector_ld,
-                                  (double *)sums, ld, rows, cols, depth, first);
-        else
-            c->kernels->block_f32((const float *)row, plan->row_ld, plan->row_step, (const float *)vector, plan->vector_ld,
-                                  (float *)sums, ld, rows, cols, depth, first);
+        samba_micro_kernel_run(&c->made[rows < r->own.width][cols < v->own.width][depth < r->inner.width][first], row, vector, sums);
         break;
     }
     case SAMBA_WAY_OFFSETS:
@@ -385,30 +370,6 @@ static int64_t product(int rank, const int64_t *size)
     return total;
 }
 
-#if defined(__x86_64__)
-static block_kernel make_kernel(const contraction *c, int64_t rows, int64_t cols, int64_t depth, bool first)
-{
-    const samba_contract_plan *plan = &c->plan;
-    block_kernel kernel = {NULL};
-    if (!samba_xsmm_is_ready())
-        return kernel;
-    bool turned = plan->row_step != 1 && depth > 1;
-    int64_t vector_ld = depth == 1 ? cols : plan->vector_ld, row_ld = turned ? plan->row_step : rows == 1 ? depth : plan->row_ld;
-    if (vector_ld < cols || row_ld < (turned ? rows : depth) || (turned && rows > 1 && plan->row_ld != 1))
-        return kernel;
-    if (vector_ld > INT_MAX / 8 || row_ld > INT_MAX / 8 || plan->sums_ld > INT_MAX / 8)
-        return kernel;
-    int lda = (int)vector_ld, ldb = (int)row_ld, ldc = (int)plan->sums_ld, flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0;
-    if (c->size == 4) {
-        float alpha = 1, beta = first ? 0 : 1;
-        kernel.f32 = libxsmm_smmdispatch((int)cols, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
-    } else {
-        double alpha = 1, beta = first ? 0 : 1;
-        kernel.f64 = libxsmm_dmmdispatch((int)cols, (int)rows, (int)depth, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
-    }
-    return kernel;
-}
-
 /* The width of a split's narrower blocks; 0 where all are alike. */
 static int64_t narrower(const samba_split *split)
 {
@@ -416,18 +377,20 @@ static int64_t narrower(const samba_split *split)
     return left * split->inner;
 }
 
-static void make_kernels(contraction *c)
+static void make_kernels(const samba_cpu_machine *machine, contraction *c)
 {
     const samba_contract_plan *plan = &c->plan;
     const samba_split *row = &plan->row.own, *vector = &plan->vector.own, *inner = &plan->row.inner;
     for (int i = 0; i < 16; i++) {
         int64_t rows = i & 8 ? narrower(row) : row->width, cols = i & 4 ? narrower(vector) : vector->width;
         int64_t depth = i & 2 ? narrower(inner) : inner->width;
+        samba_micro_kernel *kernel = &c->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1];
+        *kernel = (samba_micro_kernel){.rows = rows, .cols = cols, .depth = depth, .lda = plan->row_ld, .ska = plan->row_step, .ldb = plan->vector_ld,
+                                       .ldc = plan->sums_ld, .first = i & 1, .kind = c->size == 8 ? SAMBA_MICRO_F64 : SAMBA_MICRO_F32};
         if (rows && cols && depth)
-            c->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1] = make_kernel(c, rows, cols, depth, i & 1);
+            samba_micro_kernel_make(machine, kernel);
     }
 }
-#endif
 
 static samba_status even_table(samba_arena *arena, int64_t count, int64_t step, const int64_t **table)
 {
@@ -626,10 +589,8 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         kept_bytes = lay_out_kept(c, problem.batches);
         choose_place(c);
         SAMBA_TRY(make_tables(c, prepare->arena));
-#if defined(__x86_64__)
-        if (prepare->machine->libxsmm && c->plan.way == SAMBA_WAY_DENSE)
-            make_kernels(c);
-#endif
+        if (c->plan.way == SAMBA_WAY_DENSE)
+            make_kernels(prepare->machine, c);
     }
     lay_out_scratch(c, samba_tile_thread_scratch(c->program));
     *prepared = (samba_prepared){.run = run, .state = c, .shared_scratch = c->shared_bytes, .thread_scratch = c->thread_bytes};

@@ -11,15 +11,15 @@
 #include "device/cpu/isa/lanes.h"
 
 /* sums, a row of b and one element of a fit the registers */
-#if defined(__AVX512F__)
+#if VECTOR_REGISTERS >= 32
 #define VECTORS 4
-#define ROWS 6
-#elif defined(__AVX2__)
-#define VECTORS 2
-#define ROWS 6
 #else
 #define VECTORS 2
-#define ROWS 5
+#endif
+#if VECTOR_FUSED
+#define ROWS 6
+#else
+#define ROWS 5 /* a product that is added apart takes a register */
 #endif
 
 enum { LANES = VECTOR_BYTES / 4, DEPTH = 4 /* steps of k between two looks at what else is to be done */ };

@@ -17,8 +17,7 @@
  * ends in the epilogue and is written once. */
 #include "device/cpu/product/fold.h"
 #include "device/cpu/product/finish.h"
-#include "device/cpu/product/xsmm.h"
-#include <limits.h>
+#include "device/cpu/product/micro_kernel.h"
 #include <string.h>
 
 enum { COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */ };
@@ -28,10 +27,6 @@ typedef struct axis { /* one dim of the image */
     int64_t limit, stride, memory;             /* of dy: pixels; how many of dx's to the next; elements to the next */
     int64_t taps, tap_step, base, tap_memory;  /* dx's x sees in tap t pixel (base + x + t*tap_step) / stride; places in w */
 } axis;
-
-typedef union fold_kernel {
-    void (*f32)(const float *b, const float *a, float *c, ...);
-} fold_kernel;
 
 typedef struct fold {
     const samba_cpu_machine *machine;
@@ -51,7 +46,7 @@ typedef struct fold {
     int64_t ld, step, steps;                 /* of products and the panel; o at once */
     int64_t block_bytes, group_bytes, shared_bytes, thread_bytes, image_at, panel_at, products_at;
     samba_fold_block *folds;                 /* of each block of pixels */
-    fold_kernel made[2][2][2][2];            /* [last channels][last pixels][last o][first o] */
+    samba_micro_kernel made[2][2][2][2];     /* [last channels][last pixels][last o][first o] */
 } fold;
 
 /* ---- what is an input gradient ---- */
@@ -185,11 +180,7 @@ static void multiply(const fold *f, const float *w, const float *panel, int64_t 
     for (int64_t step = 0; step < f->steps; step++) {
         int64_t depth = depth_of(f, step);
         const float *a = w + step * f->step * rows, *b = panel + step * f->step * f->ld;
-        fold_kernel kernel = f->made[channels < f->channels][columns < most_columns(f)][depth < f->step][step == 0];
-        if (kernel.f32)
-            kernel.f32(b, a, products);
-        else
-            f->kernels->block_f32(a, 1, rows, b, f->ld, products, f->ld, rows, columns, depth, step == 0);
+        samba_micro_kernel_run(&f->made[channels < f->channels][columns < most_columns(f)][depth < f->step][step == 0], a, b, products);
     }
 }
 
@@ -386,24 +377,20 @@ static samba_status fold_columns(const fold *f, const pixels *p, int lanes, samb
     return SAMBA_OK;
 }
 
-#if defined(__x86_64__)
 static void make_kernels(fold *f)
 {
-    if (!samba_xsmm_is_ready())
-        return;
     pixels last = block_of_pixels(f, f->bands * f->across - 1);
     int64_t channels[2] = {f->channels, channels_of(f, f->channel_blocks - 1)};
     int64_t left = f->batches / f->groups - (f->image_blocks - 1) * f->images;
     int64_t columns[2] = {most_columns(f), left * last.rows * last.width}, depth[2] = {f->step, depth_of(f, f->steps - 1)};
     for (int i = 0; i < 16; i++) {
-        int64_t rows = channels[i >> 3 & 1] * f->taps, width = columns[i >> 2 & 1], k = depth[i >> 1 & 1];
-        float alpha = 1, beta = i & 1 ? 0 : 1;
-        int lda = (int)f->ld, ldb = (int)rows, ldc = (int)f->ld, flags = LIBXSMM_GEMM_FLAG_TRANS_B;
-        f->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1].f32 =
-            libxsmm_smmdispatch((int)width, (int)rows, (int)k, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+        int64_t rows = channels[i >> 3 & 1] * f->taps;
+        samba_micro_kernel *kernel = &f->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1];
+        *kernel = (samba_micro_kernel){.rows = rows, .cols = columns[i >> 2 & 1], .depth = depth[i >> 1 & 1], .lda = 1, .ska = rows, .ldb = f->ld,
+                                       .ldc = f->ld, .first = i & 1};
+        samba_micro_kernel_make(f->machine, kernel);
     }
 }
-#endif
 
 samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
                                 const samba_tile_program *program, samba_prepared *prepared)
@@ -425,10 +412,7 @@ samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage 
         SAMBA_TRY(fold_rows(f, &p, prepare->arena, &f->folds[i]));
         SAMBA_TRY(fold_columns(f, &p, prepare->machine->kernels->lanes, prepare->arena, &f->folds[i]));
     }
-#if defined(__x86_64__)
-    if (prepare->machine->libxsmm)
-        make_kernels(f);
-#endif
+    make_kernels(f);
     f->block_bytes = round_up(f->channels * f->taps * f->k * 4, 64);
     f->group_bytes = f->channel_blocks * f->block_bytes;
     f->shared_bytes = COUNTER_BYTES + f->groups * f->group_bytes;

@@ -26,6 +26,7 @@
  * Threads take units as they come free, so that one held up by another program delays no one; what a unit computes does not
  * depend on who does. Only an epilogue that collects is dealt in fixed parts, as its partial results are the threads'. */
 #include "device/cpu/product/panel.h"
+#include "device/cpu/product/micro_kernel.h"
 #include "device/cpu/product/pairs.h"
 #include <limits.h>
 #include <string.h>
@@ -485,7 +486,7 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
     if (!p)
         return SAMBA_ERROR_MEMORY;
-    *p = (panels){.program = program, .finish = finish, .machine = prepare->machine, .kernels = prepare->machine->kernels, .multiply = blocks->dense,
+    *p = (panels){.program = program, .finish = finish, .machine = prepare->machine, .kernels = prepare->machine->kernels, .multiply = is_pairs(problem) ? samba_dense_pairs_of(prepare->machine) : blocks->dense,
                   .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows,
                   .batches = problem->batches, .m = problem->m, .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
     choose_blocks(p, problem);
@@ -493,10 +494,6 @@ samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contr
     SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
     lay_out(p, problem->constant_a);
     int64_t kept_bytes = lay_out_kept(p);
-#if defined(__x86_64__)
-    if (p->half)
-        p->multiply = samba_dense_pairs;
-#endif
     *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
     prepared->refresh_phases = kept_bytes > 0;
     prepared->kept_bytes = kept_bytes;

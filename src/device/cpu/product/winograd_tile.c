@@ -13,26 +13,9 @@
  *   window   A^T s A     A^T = 1 1 1 0 | 0 1 -1 0 | 0 1 1 -1 */
 #include "device/cpu/product/winograd_tile.h"
 #include "device/cpu/product/blocks.h"
-#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/some_lanes.h"
 
 enum { LANES = VECTOR_BYTES / 4 };
-
-#if defined(__AVX512F__)
-#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
-#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#elif defined(__AVX2__)
-#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
-#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#else
-#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#endif
 
 INLINE floats load(const float *p)
 {
@@ -41,20 +24,6 @@ INLINE floats load(const float *p)
     return v;
 }
 INLINE void store(float *p, floats v) { __builtin_memcpy(p, &v, sizeof v); }
-
-INLINE floats load_apart(const float *p, int64_t step, int64_t n)
-{
-    floats v = {0};
-#if defined(__AVX512F__)
-    if (step <= INT32_MAX / LANES && step >= -(INT32_MAX / LANES)) {
-        const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        return (floats)_mm512_mask_i32gather_ps((__m512)v, span_of_f32(n), _mm512_mullo_epi32(count, _mm512_set1_epi32((int)step)), p, 4);
-    }
-#endif
-    for (int64_t i = 0; i < n && i < LANES; i++)
-        v[i] = p[i * step];
-    return v;
-}
 
 /* G times a column of three. */
 INLINE void times_g(const floats *g, floats *d)
@@ -101,8 +70,8 @@ static void split(const float *row, int64_t x, int64_t limit, int64_t pairs, flo
             a = load_span_f32(row + at, span_of_f32(left));
         if (left > LANES)
             b = load_span_f32(row + at + LANES, span_of_f32(left - LANES));
-        store(even + j, EVEN(a, b));
-        store(odd + j, ODD(a, b));
+        store(even + j, EVEN_LANES(a, b));
+        store(odd + j, ODD_LANES(a, b));
     }
 }
 
@@ -126,22 +95,10 @@ static void input(const float *const *even, const float *const *odd, int64_t til
     }
 }
 
-/* 0 in all lanes but the first n. */
-INLINE floats first_of(floats v, int64_t n)
-{
-#if defined(__AVX512F__)
-    return (floats)_mm512_maskz_mov_ps(span_of_f32(n), (__m512)v);
-#else
-    for (int64_t i = n < 0 ? 0 : n; i < LANES; i++)
-        v[i] = 0;
-    return v;
-#endif
-}
-
 /* A row's pixels, side by side. What is not finite is no number times 0. */
 INLINE floats store_pixels(float *row, int64_t left, floats even, floats odd, floats wrong)
 {
-    floats low = LOW(even, odd), high = HIGH(even, odd);
+    floats low = LOW_LANES(even, odd), high = HIGH_LANES(even, odd);
     if (left >= 2 * LANES) {
         store(row, low);
         store(row + LANES, high);

@@ -7,21 +7,11 @@
  * 32 bits takes and gives such lanes (a loop in plain C comes out 3 to 5 times slower). */
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/isa/shuffle.h"
+#include "device/cpu/isa/wide_products.h"
 #include "tensor/philox.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-#if defined(__AVX512F__)
-#define WIDTH 64
-#define PRODUCT(a, b) (words64)_mm512_mul_epu32((__m512i)(a), (__m512i)(b))
-#elif defined(__AVX2__)
-#define WIDTH 32
-#define PRODUCT(a, b) (words64)_mm256_mul_epu32((__m256i)(a), (__m256i)(b))
-#else
-#define WIDTH 16
-#define PRODUCT(a, b) (words64)_mm_mul_epu32((__m128i)(a), (__m128i)(b))
-#endif
+#if defined(WIDE_PRODUCTS) /* isa/wide_products.h */
+#define WIDTH VECTOR_BYTES
 #define LANES (WIDTH / 8) /* blocks at a time */
 
 typedef uint64_t words64 __attribute__((vector_size(WIDTH)));
@@ -50,7 +40,7 @@ static int64_t random_blocks(float *d, uint64_t seed, uint64_t block, int64_t bl
         uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
 #pragma GCC unroll 10
         for (int round = 0; round < 10; round++) {
-            words64 p0 = PRODUCT(factor0, c0), p1 = PRODUCT(factor1, c2);
+            words64 p0 = WIDE_PRODUCTS(factor0, c0), p1 = WIDE_PRODUCTS(factor1, c2);
             c0 = p1 >> 32 ^ c1 ^ (uint64_t)key0;
             c2 = p0 >> 32 ^ c3 ^ (uint64_t)key1;
             c1 = p1;
@@ -79,7 +69,7 @@ void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64
     int64_t head = (int64_t)(-index % 4), done = head < n ? head : n;
     if (done > 0)
         random_part(d, seed, index, done);
-#if defined(__x86_64__)
+#if defined(WIDE_PRODUCTS)
     done += 4 * random_blocks(d + done, seed, (index + (uint64_t)done) / 4, (n - done) / 4);
 #endif
     for (; done < n; done += 4)

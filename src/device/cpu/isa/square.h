@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Squares of vectors where the instruction set has shuffles that are better than those the compiler finds: SQUARE(v) turns rows of v[LANES] to
+ * columns, TOTALS(v) is one vector of the sums of each one's lanes. Not defined where there are none. */
+#ifndef SAMBA_CPU_SQUARE_H
+#define SAMBA_CPU_SQUARE_H
+
+#include "device/cpu/isa/lanes.h"
+
+#if defined(__AVX512F__)
+/* 16 x 16 by shuffles within 128 bits, then of 128 bits: each takes one instruction, where choosing from two vectors takes two. */
+INLINE void square_of_floats(floats *v)
+{
+    __m512 *r = (__m512 *)v, t[16];
+    UNROLL for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 16; i += 4) { /* r[i + c]: columns c, c + 4, c + 8, c + 12 of rows i to i + 3 */
+        r[i] = (__m512)_mm512_unpacklo_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        r[i + 1] = (__m512)_mm512_unpackhi_pd((__m512d)t[i], (__m512d)t[i + 2]);
+        r[i + 2] = (__m512)_mm512_unpacklo_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+        r[i + 3] = (__m512)_mm512_unpackhi_pd((__m512d)t[i + 1], (__m512d)t[i + 3]);
+    }
+    UNROLL for (int c = 0; c < 4; c++) {
+        t[c] = _mm512_shuffle_f32x4(r[c], r[c + 4], 0x88); /* columns c and c + 8 of rows 0 to 7 */
+        t[c + 4] = _mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd);
+        t[c + 8] = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88);
+        t[c + 12] = _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd);
+    }
+    UNROLL for (int c = 0; c < 4; c++) {
+        r[c] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0x88);
+        r[c + 8] = _mm512_shuffle_f32x4(t[c], t[c + 8], 0xdd);
+        r[c + 4] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0x88);
+        r[c + 12] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0xdd);
+    }
+}
+#define SQUARE square_of_floats
+
+/* Within 128 bits first: one instruction a shuffle. */
+INLINE floats totals_of_floats(floats *v)
+{
+    __m512 *r = (__m512 *)v, t[8];
+    UNROLL for (int i = 0; i < 8; i++)
+        t[i] = _mm512_add_ps(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]), _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+    UNROLL for (int i = 0; i < 4; i++)
+        t[i] = _mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]),
+                             (__m512)_mm512_unpackhi_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]));
+    for (int count = 2; count > 0; count--)
+        UNROLL for (int i = 0; i < count; i++)
+            t[i] = _mm512_add_ps(_mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0x88),
+                                 _mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0xdd));
+    return (floats)t[0];
+}
+#define TOTALS totals_of_floats
+#endif
+
+#endif
