@@ -13,33 +13,28 @@
  *
  * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all places of the
  * window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
-#include "device/cpu/product/columns.h"
-#include "device/cpu/product/finish.h"
+#include "device/cpu/product/blocks.h"
 #include "device/cpu/product/image.h"
+#include "device/cpu/product/roads.h"
 #include <limits.h>
 #include <string.h>
 
 enum {
-    WIDTH = SAMBA_PANEL_WIDTH,
-    COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */
+    WIDTH = SAMBA_PANEL_WIDTH
 };
 
 typedef struct columns {
-    const samba_cpu_machine *machine;
-    const samba_tile_program *program;
-    samba_finish finish;
+    samba_frame frame;
     const samba_blocks *blocks;
-    samba_contract contract;
     samba_source a;
     const float *image;
     samba_image_axis y, x;
     int64_t batches, m, n;
     int lanes, step; /* step: from one pixel of a row to the next */
-    int64_t images, image_units, box, boxes, ranges, range_blocks, row_blocks, units; /* box: rows of pixels */
+    int64_t images, image_units, box, boxes, ranges, range_blocks, row_blocks; /* box: rows of pixels */
     int64_t pitch, panels, panel_bytes; /* of a unit's sums; of a step */
     bool in_place, kept_a;
-    int64_t lda, block_bytes, step_bytes, shared_bytes, sums_at, gathered_at, thread_bytes;
-    char *kept;
+    int64_t lda, block_bytes, step_bytes, sums_at, gathered_at;
     const samba_column_piece **pieces; /* [box][tap] */
 } columns;
 
@@ -71,9 +66,9 @@ static columns_unit place_unit(const columns *p, int64_t unit)
 /* Panels of a step of k: its rows one by one, counted up like an odometer. */
 static void gather(const columns *p, const columns_unit *at, const samba_box *k, char *to)
 {
-    const samba_contract *c = &p->contract;
+    const samba_contract *c = &p->frame.contract;
     int64_t index[SAMBA_CONTRACT_RANK], vectors = divide_up(at->images * at->cols, p->lanes);
-    const float *origin = p->image + samba_image_offset(&p->contract, at->image) + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
+    const float *origin = p->image + samba_image_offset(&p->frame.contract, at->image) + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
     const samba_column_piece *const *tables = p->pieces + at->box * p->y.taps * p->x.taps;
     memcpy(index, k->index, sizeof index);
     for (int64_t l = 0; l < k->width; l++) {
@@ -95,7 +90,7 @@ static char *packed_rows(const columns *p, char *packed, int64_t step, int64_t b
 
 static const char *rows_in_place(const columns *p, const samba_box *rows, const samba_box *k)
 {
-    return samba_source_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, 0), rows, k, NULL);
+    return samba_source_at(&p->a, samba_batch_offset(&p->frame.contract, &p->a.factor, 0), rows, k, NULL);
 }
 
 static void pack_part(const columns *p, char *packed, int64_t part)
@@ -106,36 +101,18 @@ static void pack_part(const columns *p, char *packed, int64_t part)
                packed_rows(p, packed, step, block), p->lda);
 }
 
-static void fetch_result(const columns *p, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
+static void finish_rows(const columns *p, const samba_workspace *room, const columns_unit *at, int64_t row, int64_t rows, const float *sums)
 {
-    float *to;
-    const float *bias;
-    if (!p->finish.used) {
-        samba_tile_fetch(p->program, row0, rows, col0, cols, fetch);
-    } else if (samba_finish_is_even(&p->finish)) {
-        samba_finish_at(&p->finish, row0, col0, &to, &bias);
-        samba_fetch_rows(fetch, to, cols * 4, rows, p->finish.result_strides[p->finish.rank - 2] * 4);
-    }
+    for (int64_t j = 0; j < at->images; j++, sums += at->cols)
+        samba_frame_finish(&p->frame, room, (at->image + j) * p->m + row, rows, at->y * p->x.size, at->cols, sums, p->pitch);
 }
 
-static void finish_rows(const columns *p, const columns_unit *at, char *own, int64_t row, int64_t rows, const float *sums)
-{
-    int64_t col0 = at->y * p->x.size;
-    for (int64_t j = 0; j < at->images; j++, sums += at->cols) {
-        int64_t row0 = (at->image + j) * p->m + row;
-        if (p->finish.used)
-            samba_finish_region(&p->finish, row0, rows, col0, at->cols, sums, p->pitch);
-        else
-            samba_tile_region(p->program, own, row0, rows, col0, at->cols, sums, p->pitch);
-    }
-}
-
-static void run_unit(const columns *p, char *packed, char *own, int64_t unit)
+static void run_unit(const columns *p, const samba_workspace *room, char *packed, int64_t unit)
 {
     columns_unit at = place_unit(p, unit);
     int64_t cols = at.images * at.cols, steps = p->a.inner.blocks, first = samba_split_box(&p->a.own, at.i0).first;
-    float *sums = (float *)(own + p->sums_at);
-    char *gathered = own + p->gathered_at;
+    float *sums = (float *)(room->own + p->sums_at);
+    char *gathered = room->own + p->gathered_at;
     for (int64_t step = 0; step < steps; step++) {
         samba_box k = samba_split_box(&p->a.inner, step);
         gather(p, &at, &k, gathered);
@@ -145,7 +122,7 @@ static void run_unit(const columns *p, char *packed, char *own, int64_t unit)
             float *to = sums + (rows.first - first) * p->pitch;
             samba_fetch fetch = {0};
             for (int64_t j = 0; j < at.images && step + 1 == steps; j++)
-                fetch_result(p, (at.image + j) * p->m + rows.first, rows.width, at.y * p->x.size, at.cols, &fetch);
+                samba_frame_fetch(&p->frame, (at.image + j) * p->m + rows.first, rows.width, at.y * p->x.size, at.cols, &fetch);
             for (int64_t j = 0; j * WIDTH < cols; j++) {
                 samba_dense block = {.rows = rows.width, .cols = at_most(WIDTH, cols - j * WIDTH), .k = k.width, .a = (const float *)a,
                                      .lda = p->lda, .ska = 1, .b = (const float *)(gathered + j * p->panel_bytes), .ldb = WIDTH,
@@ -153,34 +130,20 @@ static void run_unit(const columns *p, char *packed, char *own, int64_t unit)
                 p->blocks->dense(&block, &fetch);
             }
             if (step + 1 == steps)
-                finish_rows(p, &at, own, rows.first, rows.width, to);
+                finish_rows(p, room, &at, rows.first, rows.width, to);
         }
     }
 }
 
-/* Phases: packing a constant A; packing A; units, as they come free unless the epilogue collects; finishing, where it does. */
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
+static void pack(const samba_frame *frame, const samba_workspace *room, bool kept, int64_t part)
 {
-    const columns *p = (const columns *)state;
-    int64_t *next = (int64_t *)scratch, parts = p->row_blocks * p->a.inner.blocks, i;
-    char *own = scratch + p->shared_bytes + thread * p->thread_bytes, *packed = p->kept ? p->kept : scratch + COUNTER_BYTES;
-    phase -= p->kept != NULL;
-    if (phase == 0 && thread == 0)
-        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-    if (phase < 0 || (phase == 0 && !p->in_place && !p->kept)) {
-        for (i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
-            pack_part(p, packed, i);
-    } else if (phase == 1 && samba_tile_has_collect(p->program)) {
-        samba_tile_begin(p->program, own);
-        for (i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
-            run_unit(p, packed, own, i);
-    } else if (phase == 1) {
-        samba_tile_begin(p->program, own);
-        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
-            run_unit(p, packed, own, i);
-    } else if (phase == 2 && thread == 0) {
-        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
-    }
+    pack_part((const columns *)frame, kept ? room->kept : room->shared, part);
+}
+
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
+{
+    for (; unit < end; unit++)
+        run_unit((const columns *)frame, room, frame->kept_parts ? room->kept : room->shared, unit);
 }
 
 /* ---- preparing ---- */
@@ -188,31 +151,31 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
 /* Columns that the block kernel takes as long for: those beyond whole panels go by single vectors. */
 static double columns_taken(const columns *p, int64_t cols)
 {
-    return (double)(cols / WIDTH * WIDTH) + (double)(round_up(cols % WIDTH, p->lanes)) * p->machine->columns.narrow;
+    return (double)(cols / WIDTH * WIDTH) + (double)(round_up(cols % WIDTH, p->lanes)) * p->frame.machine->columns.narrow;
 }
 
 static int64_t step_of(const columns *p, int64_t cols)
 {
-    int64_t step = p->machine->columns.gathered / 4 / cols;
-    return step < 16 ? 16 : at_most(step, p->machine->product.step);
+    int64_t step = p->frame.machine->columns.gathered / 4 / cols;
+    return step < 16 ? 16 : at_most(step, p->frame.machine->product.step);
 }
 
 /* ns, about: multiply-adds of a unit, of which gathering an element takes as long as several, and reaching one of A as 8; sums that all steps
  * but the first read again. */
 static double unit_cost(const columns *p, int64_t k, int64_t cols, int64_t rows)
 {
-    double gathered = p->images > 1 ? p->machine->columns.gather_far : p->machine->columns.gather; /* images side by side lie far apart */
-    double multiply = columns_taken(p, cols) * (double)rows * p->machine->columns.block + (double)cols * gathered * p->step + (double)rows * p->machine->columns.row;
-    double again = (double)(rows * cols) * (double)((k - 1) / step_of(p, cols)) * (rows * cols * 4 > p->machine->columns.sums ? p->machine->columns.sum_again_far : p->machine->columns.sum_again);
-    return (double)k * multiply / (p->machine->product.rate * p->lanes) + again + p->machine->columns.unit_start;
+    double gathered = p->images > 1 ? p->frame.machine->columns.gather_far : p->frame.machine->columns.gather; /* images side by side lie far apart */
+    double multiply = columns_taken(p, cols) * (double)rows * p->frame.machine->columns.block + (double)cols * gathered * p->step + (double)rows * p->frame.machine->columns.row;
+    double again = (double)(rows * cols) * (double)((k - 1) / step_of(p, cols)) * (rows * cols * 4 > p->frame.machine->columns.sums ? p->frame.machine->columns.sum_again_far : p->frame.machine->columns.sum_again);
+    return (double)k * multiply / (p->frame.machine->product.rate * p->lanes) + again + p->frame.machine->columns.unit_start;
 }
 
 static double cost_of(const columns *p, int64_t k, int threads)
 {
     int64_t last_rows = p->y.size - (p->boxes - 1) * p->box, rows = divide_up(p->m, p->ranges);
     double full = unit_cost(p, k, p->images * p->box * p->x.size, rows), last = unit_cost(p, k, p->images * last_rows * p->x.size, rows);
-    double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last), turns = (double)divide_up(p->units, threads);
-    double dealt = turns * (all / (double)p->units), least = all / threads;
+    double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last), turns = (double)divide_up(p->frame.units, threads);
+    double dealt = turns * (all / (double)p->frame.units), least = all / threads;
     return dealt > least ? dealt : least;
 }
 
@@ -221,8 +184,8 @@ static double choose_units(columns *p, int64_t k, int threads)
 {
     columns best = *p;
     double cost = -1;
-    int64_t most_images = p->n < p->machine->columns.least_pixels ? 1 : at_most(p->batches, p->machine->columns.unit / p->n), most_box = at_most(p->y.size, p->machine->columns.unit / p->x.size);
-    bool whole = most_images > 1 || p->contract.whole_rows;
+    int64_t most_images = p->n < p->frame.machine->columns.least_pixels ? 1 : at_most(p->batches, p->frame.machine->columns.unit / p->n), most_box = at_most(p->y.size, p->frame.machine->columns.unit / p->x.size);
+    bool whole = most_images > 1 || p->frame.contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;
     for (int64_t images = 1; images <= most_images; images++)
@@ -234,7 +197,7 @@ static double choose_units(columns *p, int64_t k, int threads)
                 p->boxes = divide_up(p->y.size, box);
                 p->range_blocks = divide_up(p->row_blocks, ranges);
                 p->ranges = divide_up(p->row_blocks, p->range_blocks);
-                p->units = p->image_units * p->boxes * p->ranges;
+                p->frame.units = p->image_units * p->boxes * p->ranges;
                 double way = cost_of(p, k, threads);
                 if (cost < 0 || way < cost) {
                     cost = way;
@@ -250,19 +213,17 @@ static double init(const samba_contract_problem *problem, columns *p)
     const samba_contract *c = &problem->contract;
     if (!recognize(problem, &p->y, &p->x))
         return -1;
-    p->machine = problem->machine;
-    p->contract = *c;
     p->batches = problem->batches;
     p->m = problem->m;
     p->n = problem->n;
     p->lanes = problem->machine->kernels->lanes;
     p->step = (int)(p->x.own * p->x.memory);
-    p->row_blocks = divide_up(p->m, p->machine->columns.rows);
+    p->row_blocks = divide_up(p->m, p->frame.machine->columns.rows);
     if (p->row_blocks < problem->threads && p->m >= 16 * problem->threads)
         p->row_blocks = problem->threads;
     double cost = choose_units(p, problem->k, problem->threads);
     int64_t cols = p->images * p->box * p->x.size, rows = divide_up(p->m, p->row_blocks);
-    if (samba_image_offset(&p->contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
+    if (samba_image_offset(&p->frame.contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
         return -1;
     p->a = (samba_source){.machine = problem->machine, .class_ = c->class_, .factor = c->a};
     p->a.memory = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * (int64_t)sizeof(float);
@@ -272,17 +233,16 @@ static double init(const samba_contract_problem *problem, columns *p)
     p->row_blocks = p->a.own.blocks;
     p->range_blocks = divide_up(p->row_blocks, p->ranges);
     p->pitch = round_up(cols, 16);
-    p->pitch += p->pitch * 4 % p->machine->product.page ? 0 : 16;
+    p->pitch += p->pitch * 4 % p->frame.machine->product.page ? 0 : 16;
     p->panels = divide_up(cols, WIDTH);
     p->panel_bytes = p->a.inner.width * WIDTH * 4;
     return cost;
 }
 
-double samba_columns_cost(const samba_contract_problem *problem)
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
-    columns p = {0};
-    double cost = init(problem, &p);
-    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)p.n / problem->threads * problem->finish_cost + problem->machine->columns.start;
+    double cost = init(problem, (columns *)frame);
+    return cost < 0 ? cost : cost + samba_finish_time(problem) + problem->machine->columns.start;
 }
 
 /* Where column q of a unit that begins at row y of an image finds its element for a tap, from the unit's origin; false: padding. */
@@ -291,7 +251,7 @@ static bool find_element(const columns *p, int64_t y, int64_t rows, int64_t tap,
     int64_t cols = rows * p->x.size, image = q / cols, i = q % cols / p->x.size, j = q % p->x.size;
     int64_t dy = i * p->y.own + tap / p->x.taps * p->y.tap_step, dx = j * p->x.own + tap % p->x.taps * p->x.tap_step;
     int64_t py = p->y.base + y * p->y.own + dy, px = p->x.base + dx;
-    *at = samba_image_offset(&p->contract, image) + dy * p->y.memory + dx * p->x.memory;
+    *at = samba_image_offset(&p->frame.contract, image) + dy * p->y.memory + dx * p->x.memory;
     return py >= 0 && py < p->y.limit && px >= 0 && px < p->x.limit;
 }
 
@@ -351,35 +311,27 @@ static samba_status make_tables(columns *p, samba_arena *arena)
     return SAMBA_OK;
 }
 
-samba_status samba_prepare_columns(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
-                                   const samba_tile_program *program, samba_prepared *prepared)
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
 {
-    columns *p = samba_arena_alloc(prepare->arena, sizeof *p);
-    if (!p)
-        return SAMBA_ERROR_MEMORY;
-    *p = (columns){.program = program, .blocks = prepare->machine->kernels->blocks};
-    init(problem, p);
-    samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->image = samba_factor_data(problem, &p->contract.b);
-    SAMBA_TRY(samba_source_tables(&p->a, prepare->arena));
-    SAMBA_TRY(make_tables(p, prepare->arena));
+    columns *p = (columns *)frame;
+    p->blocks = frame->machine->kernels->blocks;
+    p->image = samba_factor_data(problem, &frame->contract.b);
+    SAMBA_TRY(samba_source_tables(&p->a, to->arena));
+    SAMBA_TRY(make_tables(p, to->arena));
     p->lda = p->a.own_axis.stride;
-    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k && p->lda * 4 % p->machine->product.page;
+    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k && p->lda * 4 % frame->machine->product.page;
     if (!p->in_place) {
         p->lda = round_up(p->a.inner.width, 16);
-        p->lda += p->lda * 4 % p->machine->product.page ? 0 : 16;
+        p->lda += p->lda * 4 % frame->machine->product.page ? 0 : 16;
     }
     p->block_bytes = p->a.own.width * p->lda * 4;
     p->step_bytes = p->row_blocks * p->block_bytes;
-    int64_t packed = p->in_place ? 0 : p->a.inner.blocks * p->step_bytes, kept = problem->constant_a ? packed : 0;
-    p->shared_bytes = COUNTER_BYTES + packed - kept;
-    p->sums_at = round_up(samba_tile_thread_scratch(program), 64);
-    p->gathered_at = p->sums_at + round_up(at_most(p->range_blocks * p->a.own.width, p->m) * p->pitch * 4, 64);
-    p->thread_bytes = p->gathered_at + p->panels * p->panel_bytes;
-    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
-    prepared->refresh_phases = kept > 0;
-    prepared->kept_bytes = kept;
-    prepared->kept = kept ? &p->kept : NULL;
-    prepared->phases = prepared->refresh_phases + 2 + samba_tile_has_collect(program);
+    int64_t parts = p->in_place ? 0 : p->row_blocks * p->a.inner.blocks, packed = p->in_place ? 0 : p->a.inner.blocks * p->step_bytes;
+    *(problem->constant_a ? &frame->kept_parts : &frame->parts) = parts;
+    *(problem->constant_a ? &frame->kept_bytes : &frame->shared_bytes) = packed;
+    p->sums_at = samba_frame_room(frame, at_most(p->range_blocks * p->a.own.width, p->m) * p->pitch * 4);
+    p->gathered_at = samba_frame_room(frame, p->panels * p->panel_bytes);
     return SAMBA_OK;
 }
+
+const samba_road samba_road_columns = {"columns", sizeof(columns), plan, prepare, pack, run, NULL};

@@ -1,45 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contractions: one road for linear, matmul, batched matmul and convolution with both its gradients. contract_plan.c has chosen
- * the blocks; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
+ * The road that leads everywhere: linear, matmul, batched matmul and convolution with both its gradients by blocks. contract_plan.c has
+ * chosen them; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
  * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
  * they are hot and does all that is stored. Where it only stores them, they are made in the result's memory at once. Otherwise
- * nothing but scratch is written here. Large products go to panel.c, convolutions of many channels to winograd.c, winograd_grad.c or columns.c, input
- * gradients of convolutions to fold.c and depthwise ones to depthwise.c where that is cheaper.
+ * nothing but scratch is written here.
  *
- * libxsmm's kernels are made once, at prepare, for each width that occurs; they stay with libxsmm. libxsmm counts columns
- * first: its m is our vector side. Where it has no kernel the plain blocks (blocks.h) serve. */
-#include "device/cpu/product/columns.h"
+ * Micro-kernels are made once, at prepare, for each width that occurs. */
 #include "device/cpu/product/contract_plan.h"
-#include "device/cpu/product/depthwise.h"
-#include "device/cpu/product/finish.h"
-#include "device/cpu/product/fold.h"
 #include "device/cpu/product/micro_kernel.h"
-#include "device/cpu/product/panel.h"
-#include "device/cpu/product/rows.h"
+#include "device/cpu/product/roads.h"
 #include "device/cpu/product/skip.h"
-#include "device/cpu/product/winograd.h"
 #include <limits.h>
 #include <string.h>
 
 typedef struct contraction {
-    const samba_tile_program *program;
-    samba_finish finish; /* instead of the program, where used */
+    samba_frame frame;
     bool in_place;       /* sums are made where they are stored; there is nothing to finish */
     const samba_kernels *kernels;
     const samba_blocks *blocks;
     samba_contract_plan plan;
-    samba_contract contract;
     int64_t m, size; /* rows of a batch element; bytes of a sum */
     samba_micro_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step] */
-    int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
     const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
     int64_t vector_run; /* columns that lie together; 0: all of a block */
     const samba_skip *skip; /* zeros of the vector side's plane, or NULL */
-    char *kept;          /* packs of constant sides: [batch][step of k][block], vector side first; NULL: none */
-    bool row_kept, vector_kept;
-    int64_t row_batches, vector_batches, row_kept_at, row_slot, vector_slot; /* slot: bytes of a pack */
-    int64_t shared_bytes, thread_bytes, sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at, needed_at;
+    bool row_kept, vector_kept; /* packs of a constant side: [batch][step of k][block], vector side first */
+    int64_t row_batches, vector_batches, vector_parts, row_kept_at, row_slot, vector_slot; /* slot: bytes of a pack */
+    int64_t sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at, needed_at; /* in a thread's own scratch */
 } contraction;
 
 /* ---- one block ---- */
@@ -128,30 +116,31 @@ static bool is_packed(pack_origin *origin, const samba_source *source, const cha
 }
 
 /* A kept pack's place: of a batch element, or of all where they share the operand. */
-static char *kept_row(const contraction *c, int64_t batch, int64_t step, int64_t block)
+static char *kept_row(const contraction *c, char *kept, int64_t batch, int64_t step, int64_t block)
 {
     const samba_source *row = &c->plan.row;
     int64_t slot = ((c->row_batches > 1 ? batch : 0) * row->inner.blocks + step) * row->own.blocks + block;
-    return c->kept + c->row_kept_at + slot * c->row_slot;
+    return kept + c->row_kept_at + slot * c->row_slot;
 }
 
-static char *kept_vector(const contraction *c, int64_t batch, int64_t step, int64_t block)
+static char *kept_vector(const contraction *c, char *kept, int64_t batch, int64_t step, int64_t block)
 {
     const samba_source *vector = &c->plan.vector;
     int64_t slot = ((c->vector_batches > 1 ? batch : 0) * vector->inner.blocks + step) * vector->own.blocks + block;
-    return c->kept + slot * c->vector_slot;
+    return kept + slot * c->vector_slot;
 }
 
 /* Sums of the unit over k steps [step0, step1), added to those that are there unless `first`. Row blocks of a step are readied with its first vector block and kept for the
  * others. */
-static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, bool first, char *sums, char *scratch,
+static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, bool first, char *sums, const samba_workspace *room,
                      pack_origins *packed)
 {
+    char *scratch = room->own;
     const samba_contract_plan *plan = &c->plan;
     const samba_source *row = &plan->row, *vector = &plan->vector;
     const char *ready[SAMBA_CONTRACT_GROUP];
-    int64_t row_offset = samba_batch_offset(&c->contract, &row->factor, at->batch);
-    int64_t vector_offset = samba_batch_offset(&c->contract, &vector->factor, at->batch);
+    int64_t row_offset = samba_batch_offset(&c->frame.contract, &row->factor, at->batch);
+    int64_t vector_offset = samba_batch_offset(&c->frame.contract, &vector->factor, at->batch);
     if (step0 == step1 && first)
         memset(sums, 0, (size_t)plan->sums_bytes);
     samba_range *needed = c->skip ? (samba_range *)(scratch + c->needed_at) : NULL;
@@ -159,7 +148,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
         samba_box k = samba_split_box(&row->inner, step);
         for (int64_t j = at->vector0; j < at->vector1; j++) {
             samba_box v = samba_split_box(&vector->own, j);
-            const char *b = c->vector_kept ? kept_vector(c, at->batch, step, j)
+            const char *b = c->vector_kept ? kept_vector(c, room->kept, at->batch, step, j)
                                            : samba_source_at(vector, vector_offset, &v, &k, scratch + c->vector_plane_at);
             if (c->skip)
                 samba_skip_find(c->skip, &v, &k, needed);
@@ -174,7 +163,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                 samba_box r = samba_split_box(&row->own, i);
                 int64_t slot = i - at->row0;
                 if (c->row_kept) {
-                    ready[slot] = kept_row(c, at->batch, step, i);
+                    ready[slot] = kept_row(c, room->kept, at->batch, step, i);
                 } else if (j == at->vector0) {
                     ready[slot] = samba_source_at(row, row_offset, &r, &k,
                                                   scratch + c->row_plane_at + (plan->row_packed ? 0 : slot * row->plane_bytes));
@@ -206,17 +195,9 @@ static void close_gaps(const contraction *c, const unit_place *at, char *sums)
         }
 }
 
-static void finish_block(const contraction *c, char *scratch, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-                         const char *sums, int64_t ld)
+static void finish_unit(const contraction *c, const unit_place *at, char *sums, const samba_workspace *room)
 {
-    if (c->finish.used)
-        samba_finish_region(&c->finish, row0, rows, col0, cols, sums, ld);
-    else
-        samba_tile_region(c->program, scratch, row0, rows, col0, cols, sums, ld);
-}
-
-static void finish_unit(const contraction *c, const unit_place *at, char *sums, char *scratch)
-{
+    char *turned = room->own + c->turn_at;
     const samba_contract_plan *plan = &c->plan;
     int64_t ld = plan->sums_ld;
     if (plan->view) {
@@ -226,17 +207,16 @@ static void finish_unit(const contraction *c, const unit_place *at, char *sums, 
     if (!plan->swapped) {
         for (int64_t i = at->row0; i < at->row1; i++) {
             samba_box r = samba_split_box(&plan->row.own, i);
-            finish_block(c, scratch, at->batch * c->m + r.first, r.width, at->vector_first, at->cols,
-                              sums + (r.first - at->row_first) * ld * c->size, ld);
+            samba_frame_finish(&c->frame, room, at->batch * c->m + r.first, r.width, at->vector_first, at->cols,
+                               sums + (r.first - at->row_first) * ld * c->size, ld);
         }
         return;
     }
     for (int64_t j = at->vector0; j < at->vector1; j++) {
         samba_box v = samba_split_box(&plan->vector.own, j);
         (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(
-            scratch + c->turn_at, at->rows, sums + (v.first - at->vector_first) * c->size, ld, at->rows, v.width);
-        finish_block(c, scratch, at->batch * c->m + v.first, v.width, at->row_first, at->rows, scratch + c->turn_at,
-                          at->rows);
+            turned, at->rows, sums + (v.first - at->vector_first) * c->size, ld, at->rows, v.width);
+        samba_frame_finish(&c->frame, room, at->batch * c->m + v.first, v.width, at->row_first, at->rows, turned, at->rows);
     }
 }
 
@@ -246,129 +226,107 @@ static void combine_slices(const contraction *c, char *sums)
     int64_t count = c->plan.sums_bytes / c->size;
     const samba_kernels *kernels = c->kernels;
     for (int64_t slice = 1; slice < c->plan.slices; slice++)
-        kernels->map[SAMBA_TILE_add][c->contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
+        kernels->map[SAMBA_TILE_add][c->frame.contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
 }
 
-/* A thread's part of the packs of a constant side. */
-static void keep_side(const contraction *c, const samba_source *source, bool row, int thread, int threads)
+/* A part of the packs of the constant sides: of the vector side first. */
+static void pack(const samba_frame *frame, const samba_workspace *room, bool kept, int64_t part)
 {
-    int64_t blocks = source->own.blocks, steps = source->inner.blocks, parts = (row ? c->row_batches : c->vector_batches) * steps * blocks;
-    for (int64_t part = thread * parts / threads; part < (thread + 1) * parts / threads; part++) {
-        int64_t block = part % blocks, step = part / blocks % steps, batch = part / blocks / steps;
-        samba_box own = samba_split_box(&source->own, block), k = samba_split_box(&source->inner, step);
-        const char *from = samba_source_at(source, samba_batch_offset(&c->contract, &source->factor, batch), &own, &k, NULL);
-        if (row)
-            samba_pack(source, from, &source->own_axis, own.width, &source->inner_axis, k.width, kept_row(c, batch, step, block),
-                       c->plan.row_pack_ld);
-        else
-            samba_pack(source, from, &source->inner_axis, k.width, &source->own_axis, own.width,
-                       kept_vector(c, batch, step, block), c->plan.vector_pack_ld);
-    }
+    const contraction *c = (const contraction *)frame;
+    bool row = part >= c->vector_parts;
+    const samba_source *source = row ? &c->plan.row : &c->plan.vector;
+    int64_t blocks = source->own.blocks, steps = source->inner.blocks;
+    (void)kept; /* nothing is packed apart that is not */
+    part -= row ? c->vector_parts : 0;
+    int64_t block = part % blocks, step = part / blocks % steps, batch = part / blocks / steps;
+    samba_box own = samba_split_box(&source->own, block), k = samba_split_box(&source->inner, step);
+    const char *from = samba_source_at(source, samba_batch_offset(&frame->contract, &source->factor, batch), &own, &k, NULL);
+    if (row)
+        samba_pack(source, from, &source->own_axis, own.width, &source->inner_axis, k.width, kept_row(c, room->kept, batch, step, block),
+                   c->plan.row_pack_ld);
+    else
+        samba_pack(source, from, &source->inner_axis, k.width, &source->own_axis, own.width,
+                   kept_vector(c, room->kept, batch, step, block), c->plan.vector_pack_ld);
 }
 
 /* The epilogue of rows [row, end) of a matrix that holds all sums. */
-static void finish_apart(const contraction *c, const char *sums, char *scratch, int64_t row, int64_t end)
+static void finish_matrix(const contraction *c, const samba_workspace *room, int64_t row, int64_t end)
 {
     const samba_contract_plan *plan = &c->plan;
+    const char *sums = room->shared;
+    char *turned = room->own + c->turn_at;
     int64_t ld = plan->sums_ld, n = plan->swapped ? plan->row.own.total : ld, most = plan->swapped ? plan->vector.own.width : c->m;
     for (int64_t rows; row < end; row += rows) {
         int64_t batch = row / c->m, first = row % c->m;
         rows = at_most(at_most(most, c->m - first), end - row);
         if (!plan->swapped) {
-            finish_block(c, scratch, row, rows, 0, n, sums + row * ld * c->size, ld);
+            samba_frame_finish(&c->frame, room, row, rows, 0, n, sums + row * ld * c->size, ld);
             continue;
         }
-        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(scratch + c->turn_at, n,
-                                                                        sums + (batch * n * ld + first) * c->size, ld, n, rows);
-        finish_block(c, scratch, row, rows, 0, n, scratch + c->turn_at, n);
+        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(turned, n, sums + (batch * n * ld + first) * c->size, ld, n, rows);
+        samba_frame_finish(&c->frame, room, row, rows, 0, n, turned, n);
+    }
+}
+
+/* After a barrier: rows of a matrix of sums, or units whose slices are combined first. */
+static void finish(const samba_frame *frame, const samba_workspace *room, int64_t from, int64_t end)
+{
+    const contraction *c = (const contraction *)frame;
+    if (c->plan.apart) {
+        finish_matrix(c, room, from, end);
+        return;
+    }
+    for (int64_t unit = from; unit < end; unit++) {
+        unit_place at = place_unit(c, unit);
+        char *sums = room->shared + unit * c->plan.slices * c->plan.sums_bytes;
+        combine_slices(c, sums);
+        finish_unit(c, &at, sums, room);
     }
 }
 
 /* Where a job's sums are made. */
-static char *place_sums(const contraction *c, const unit_place *at, char *scratch, char *own, int64_t job)
+static char *place_sums(const contraction *c, const unit_place *at, const samba_workspace *room, int64_t job)
 {
     const samba_contract_plan *plan = &c->plan;
     if (c->in_place) {
         float *result;
         const float *none;
-        samba_finish_at(&c->finish, at->batch * c->m + at->row_first, at->vector_first, &result, &none);
+        samba_finish_at(&c->frame.finish, at->batch * c->m + at->row_first, at->vector_first, &result, &none);
         return (char *)result;
     }
     if (plan->apart)
-        return scratch + ((at->batch * plan->row.own.total + at->row_first) * plan->sums_ld + at->vector_first) * c->size;
-    return plan->slices > 1 ? scratch + job * plan->sums_bytes : own + c->sums_at;
+        return room->shared + ((at->batch * plan->row.own.total + at->row_first) * plan->sums_ld + at->vector_first) * c->size;
+    return plan->slices > 1 ? room->shared + job * plan->sums_bytes : room->own + c->sums_at;
 }
 
-/* Phases: packs of constants; all sums and, where these are neither sliced nor apart, the epilogue; else the epilogue after a
- * barrier, of slices when they have been combined; where the epilogue collects, finishing. */
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
+/* Jobs are units by slices of k; some units go through the steps of k together. */
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t job, int64_t end)
 {
-    const contraction *c = (const contraction *)state;
+    const contraction *c = (const contraction *)frame;
     const samba_contract_plan *plan = &c->plan;
-    char *own = scratch + c->shared_bytes + thread * c->thread_bytes;
-    bool sliced = plan->slices > 1, later = sliced || plan->apart;
-    if (c->kept) {
-        if (phase == 0 && c->vector_kept)
-            keep_side(c, &plan->vector, false, thread, threads);
-        if (phase == 0 && c->row_kept)
-            keep_side(c, &plan->row, true, thread, threads);
-        if (phase == 0)
-            return;
-        phase--;
-    }
-    if (phase == 1 + later) {
-        if (thread == 0)
-            samba_tile_finish(c->program, scratch + c->shared_bytes, c->thread_bytes, threads);
-        return;
-    }
-    if (phase == later)
-        samba_tile_begin(c->program, own);
-    if (phase == 1 && plan->apart) {
-        int64_t rows = plan->units / plan->row_units / plan->vector_units * c->m;
-        finish_apart(c, scratch, own, thread * rows / threads, (thread + 1) * rows / threads);
-        return;
-    }
-    if (phase == 1) {
-        for (int64_t unit = thread * plan->units / threads; unit < (thread + 1) * plan->units / threads; unit++) {
-            unit_place at = place_unit(c, unit);
-            char *sums = scratch + unit * plan->slices * plan->sums_bytes;
-            combine_slices(c, sums);
-            finish_unit(c, &at, sums, own);
-        }
-        return;
-    }
-    if (c->empty_rows && thread == 0)
-        samba_tile_region(c->program, own, 0, c->empty_rows, 0, 0, own, 0);
+    bool later = plan->slices > 1 || plan->apart;
     pack_origins packed = {0};
-    int64_t jobs = plan->units * plan->slices, steps = plan->row.inner.blocks, end = (thread + 1) * jobs / threads, count;
-    for (int64_t job = thread * jobs / threads; job < end; job += count) {
+    int64_t steps = plan->row.inner.blocks, count;
+    for (; job < end; job += count) {
         int64_t slice = job % plan->slices, from = slice * steps / plan->slices, to = (slice + 1) * steps / plan->slices;
         unit_place at[SAMBA_CONTRACT_TOGETHER];
         char *sums[SAMBA_CONTRACT_TOGETHER];
         count = at_most(plan->together, end - job);
         for (int64_t i = 0; i < count; i++) {
             at[i] = place_unit(c, (job + i) / plan->slices);
-            sums[i] = place_sums(c, &at[i], scratch, own, job + i) + (c->in_place || later ? 0 : i * plan->sums_bytes);
+            sums[i] = place_sums(c, &at[i], room, job + i) + (c->in_place || later ? 0 : i * plan->sums_bytes);
         }
         if (count == 1)
-            sum_unit(c, at, from, to, true, sums[0], own, &packed);
+            sum_unit(c, at, from, to, true, sums[0], room, &packed);
         for (int64_t step = from; count > 1 && step < to; step++)
             for (int64_t i = 0; i < count; i++)
-                sum_unit(c, &at[i], step, step + 1, step == from, sums[i], own, &packed);
+                sum_unit(c, &at[i], step, step + 1, step == from, sums[i], room, &packed);
         for (int64_t i = 0; i < count && !later && !c->in_place; i++)
-            finish_unit(c, &at[i], sums[i], own);
+            finish_unit(c, &at[i], sums[i], room);
     }
 }
 
 /* ---- preparing ---- */
-
-static int64_t product(int rank, const int64_t *size)
-{
-    int64_t total = 1;
-    for (int i = 0; i < rank; i++)
-        total *= size[i];
-    return total;
-}
 
 /* The width of a split's narrower blocks; 0 where all are alike. */
 static int64_t narrower(const samba_split *split)
@@ -443,24 +401,12 @@ static samba_status make_tables(contraction *c, samba_arena *arena)
     return reorder(arena, plan->row.inner.width, c->skip->order, &c->vector_inner);
 }
 
-static samba_status check_operands(const samba_prepare *prepare, const samba_stage *stage)
-{
-    const samba_contract *contract = &stage->contract;
-    const int32_t dtypes[2] = {contract->a.dtype, contract->b.dtype};
-    for (int i = 0; i < 2; i++)
-        if ((int32_t)samba_class_of((samba_dtype)dtypes[i]) != contract->class_)
-            return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL,
-                              "%s: operand %d of a contraction is %s, which its sums cannot take",
-                              stage->name, i, samba_dtype_name((samba_dtype)dtypes[i]));
-    return SAMBA_OK;
-}
-
 /* The result's rows as the place of the sums, where its layout suits the blocks. */
 static void choose_place(contraction *c)
 {
     samba_contract_plan *plan = &c->plan;
-    int64_t pitch = c->finish.result_strides[c->finish.rank - 2];
-    c->in_place = samba_finish_is_copy(&c->finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 && plan->row.inner.blocks > 0 &&
+    int64_t pitch = c->frame.finish.result_strides[c->frame.finish.rank - 2];
+    c->in_place = samba_finish_is_copy(&c->frame.finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 && plan->row.inner.blocks > 0 &&
                   pitch >= plan->vector.own.total && pitch <= INT_MAX / 8;
     if (!c->in_place)
         return;
@@ -468,135 +414,71 @@ static void choose_place(contraction *c)
     plan->sums_bytes = 0;
 }
 
-static void lay_out_scratch(contraction *c, int64_t tile_bytes)
+static void lay_out_scratch(contraction *c)
 {
     const samba_contract_plan *plan = &c->plan;
-    int64_t at = (tile_bytes + 63) / 64 * 64;
-    c->sums_at = at;
-    at += plan->slices > 1 ? 0 : plan->sums_bytes * plan->together; /* 0 where they are apart */
-    c->row_pack_at = at;
-    at += c->row_kept ? 0 : plan->row_pack_bytes * plan->row_group;
-    c->vector_pack_at = at;
-    at += c->vector_kept ? 0 : plan->vector_pack_bytes;
-    c->row_plane_at = at;
-    at += plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
-    c->vector_plane_at = at;
-    at += plan->vector.plane_bytes;
-    c->turn_at = at;
-    at += plan->turn_bytes;
-    c->needed_at = at;
-    c->thread_bytes = at + (c->skip ? (c->skip->runs * (int64_t)sizeof(samba_range) + 63) / 64 * 64 : 0);
-    c->shared_bytes = plan->slices > 1 ? plan->units * plan->slices * plan->sums_bytes : 0;
+    samba_frame *f = &c->frame;
+    c->sums_at = samba_frame_room(f, plan->slices > 1 ? 0 : plan->sums_bytes * plan->together); /* 0 where they are apart */
+    c->row_pack_at = samba_frame_room(f, c->row_kept ? 0 : plan->row_pack_bytes * plan->row_group);
+    c->vector_pack_at = samba_frame_room(f, c->vector_kept ? 0 : plan->vector_pack_bytes);
+    c->row_plane_at = samba_frame_room(f, plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group));
+    c->vector_plane_at = samba_frame_room(f, plan->vector.plane_bytes);
+    c->turn_at = samba_frame_room(f, plan->turn_bytes);
+    c->needed_at = samba_frame_room(f, c->skip ? c->skip->runs * (int64_t)sizeof(samba_range) : 0);
+    f->shared_bytes = plan->slices > 1 ? plan->units * plan->slices * plan->sums_bytes : 0;
     if (plan->apart)
-        c->shared_bytes = (plan->units / plan->row_units / plan->vector_units * plan->row.own.total * plan->sums_ld * c->size + 63) / 64 * 64;
+        f->shared_bytes = plan->units / plan->row_units / plan->vector_units * plan->row.own.total * plan->sums_ld * c->size;
 }
 
 /* How often a side has to be packed: once for all batch elements that share it. */
 static int64_t batches_of(const contraction *c, const samba_factor *factor, int64_t batches)
 {
-    for (int i = 0; i < c->contract.batch_rank; i++)
+    for (int i = 0; i < c->frame.contract.batch_rank; i++)
         if (factor->batch[i] != 0)
             return batches;
     return 1;
 }
 
-static int64_t lay_out_kept(contraction *c, int64_t batches)
+static void lay_out_kept(contraction *c, int64_t batches)
 {
     const samba_contract_plan *plan = &c->plan;
+    int64_t row_parts = 0;
     c->row_kept = plan->row_packed && plan->row.kept;
     c->vector_kept = plan->vector_packed && plan->vector.kept;
     c->row_batches = batches_of(c, &plan->row.factor, batches);
     c->vector_batches = batches_of(c, &plan->vector.factor, batches);
     c->row_slot = round_up(plan->row_pack_bytes, 64);
     c->vector_slot = round_up(plan->vector_pack_bytes, 64);
-    c->row_kept_at = c->vector_kept ? c->vector_batches * plan->vector.inner.blocks * plan->vector.own.blocks * c->vector_slot : 0;
-    return c->row_kept_at + (c->row_kept ? c->row_batches * plan->row.inner.blocks * plan->row.own.blocks * c->row_slot : 0);
+    c->vector_parts = c->vector_kept ? c->vector_batches * plan->vector.inner.blocks * plan->vector.own.blocks : 0;
+    row_parts = c->row_kept ? c->row_batches * plan->row.inner.blocks * plan->row.own.blocks : 0;
+    c->row_kept_at = c->vector_parts * c->vector_slot;
+    c->frame.kept_parts = c->vector_parts + row_parts;
+    c->frame.kept_bytes = c->row_kept_at + row_parts * c->row_slot;
 }
 
-/* What convolutions have besides: a cost in ns, below 0 where a road does not lead there. */
-typedef struct convolution_road {
-    double (*cost)(const samba_contract_problem *problem);
-    samba_status (*prepare)(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
-                            const samba_tile_program *program, samba_prepared *prepared);
-} convolution_road;
-
-static const convolution_road roads[] = {{samba_depthwise_cost, samba_prepare_depthwise},
-                                         {samba_winograd_grad_cost, samba_prepare_winograd_grad},
-                                         {samba_winograd_cost, samba_prepare_winograd},
-                                         {samba_columns_cost, samba_prepare_columns},
-                                         {samba_fold_cost, samba_prepare_fold}};
-
-/* The road that costs least and less than `cost`; NULL: none. */
-static const convolution_road *choose_road(const samba_contract_problem *problem, double cost)
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
-    const convolution_road *best = NULL;
-    for (int i = 0; i < SAMBA_COUNT(roads); i++) {
-        double own = roads[i].cost(problem);
-        if (own >= 0 && own < cost) {
-            cost = own;
-            best = &roads[i];
-        }
-    }
-    return best;
+    contraction *c = (contraction *)frame;
+    return samba_contract_choose(problem, &c->plan) ? c->plan.cost : -1;
 }
 
-samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
 {
-    contraction *c = (contraction *)samba_arena_alloc(prepare->arena, sizeof *c);
-    if (!c)
-        return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(check_operands(prepare, stage));
-    SAMBA_TRY(samba_tile_program_new(prepare, stage, &c->program));
-    samba_contract_problem problem = {.contract = stage->contract, .machine = prepare->machine,
-                                      .buffers = prepare->buffers, .memory = prepare->memory,
-                                      .threads = prepare->threads,
-                                      .finish_cost = prepare->machine->product.finish * stage->program.instruction_count};
-    problem.constant_a = prepare->constant && prepare->constant[stage->contract.a.buffer];
-    problem.constant_b = prepare->constant && prepare->constant[stage->contract.b.buffer];
-    int64_t kept_bytes = 0;
-    samba_contract *contract = &problem.contract;
-    problem.batches = product(contract->batch_rank, contract->batch);
-    problem.m = product(contract->m_rank, contract->m);
-    problem.n = product(contract->n_rank, contract->n);
-    problem.k = product(contract->k_rank, contract->k);
-    c->kernels = prepare->machine->kernels;
-    c->blocks = prepare->machine->kernels->blocks;
-    samba_finish_init(&c->finish, prepare, stage, c->blocks);
-    c->size = contract->class_ == SAMBA_F32 ? 4 : 8;
-    c->m = problem.m;
-    c->plan.slices = c->plan.together = 1;
-    c->empty_rows = problem.n == 0 ? problem.batches * problem.m : 0;
-    if (problem.batches && problem.m && problem.n) { /* otherwise there are no units */
-        if (problem.k == 0) {
-            contract->k_rank = 1;
-            contract->k[0] = 0;
-            contract->a.window_count = contract->b.window_count = 0;
-        }
-        samba_contract_simplify(contract);
-        bool short_copy = samba_finish_is_copy(&c->finish) && contract->a.dtype == SAMBA_FLOAT32 &&
-                          contract->b.dtype == SAMBA_FLOAT32 && problem.k <= prepare->machine->panel.short_k;
-        if (samba_row_suits(&problem))
-            return samba_prepare_row(prepare, &problem, c->program, prepared);
-        if (!short_copy && samba_panel_suits(&problem))
-            return samba_prepare_panel(prepare, &problem, c->program, &c->finish, c->blocks, prepared);
-        if (!samba_contract_choose(&problem, &c->plan))
-            return samba_fail(prepare->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\": its windows reach over more places than a machine's memory has",
-                              prepare->stage_index, stage->name);
-        const convolution_road *road = choose_road(&problem, c->plan.cost);
-        if (road)
-            return road->prepare(prepare, stage, &problem, c->program, prepared);
-        c->contract = *contract;
-        kept_bytes = lay_out_kept(c, problem.batches);
-        choose_place(c);
-        SAMBA_TRY(make_tables(c, prepare->arena));
-        if (c->plan.way == SAMBA_WAY_DENSE)
-            make_kernels(prepare->machine, c);
-    }
-    lay_out_scratch(c, samba_tile_thread_scratch(c->program));
-    *prepared = (samba_prepared){.run = run, .state = c, .shared_scratch = c->shared_bytes, .thread_scratch = c->thread_bytes};
-    prepared->refresh_phases = kept_bytes > 0;
-    prepared->kept_bytes = kept_bytes;
-    prepared->kept = kept_bytes ? &c->kept : NULL;
-    prepared->phases = prepared->refresh_phases + 1 + (c->plan.slices > 1 || c->plan.apart) + samba_tile_has_collect(c->program);
+    contraction *c = (contraction *)frame;
+    c->kernels = frame->machine->kernels;
+    c->blocks = c->kernels->blocks;
+    c->size = frame->contract.class_ == SAMBA_F32 ? 4 : 8;
+    c->m = problem->m;
+    lay_out_kept(c, problem->batches);
+    choose_place(c);
+    SAMBA_TRY(make_tables(c, to->arena));
+    if (c->plan.way == SAMBA_WAY_DENSE)
+        make_kernels(frame->machine, c);
+    lay_out_scratch(c);
+    frame->units = c->plan.units * c->plan.slices;
+    frame->in_order = true; /* what a thread has packed serves its next unit */
+    frame->apart = c->plan.apart ? problem->batches * problem->m : c->plan.slices > 1 ? c->plan.units : 0;
     return SAMBA_OK;
 }
+
+const samba_road samba_road_blocks = {"blocks", sizeof(contraction), plan, prepare, pack, run, finish};

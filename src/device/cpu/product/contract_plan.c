@@ -3,6 +3,7 @@
  * Simplifying a contraction and choosing how it runs. All candidates are described in full and costed; nothing is special-cased
  * to a model's shapes. Costs are ns on one core; they need be right only where candidates differ much. */
 #include "device/cpu/product/contract_plan.h"
+#include "device/cpu/product/roads.h"
 #include "device/cpu/product/skip.h"
 #include <string.h>
 

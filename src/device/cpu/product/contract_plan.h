@@ -12,7 +12,7 @@
 #define SAMBA_CPU_CONTRACT_PLAN_H
 
 #include "device/cpu/product/blocks.h"
-#include "device/cpu/product/pack.h"
+#include "device/cpu/product/frame.h"
 
 #define SAMBA_CONTRACT_GROUP 64    /* most row blocks of a unit */
 #define SAMBA_CONTRACT_TOGETHER 16 /* most units that go through the steps of k together */
@@ -40,25 +40,6 @@ typedef struct samba_contract_plan {
     double cost; /* ns, about */
 } samba_contract_plan;
 
-typedef struct samba_contract_problem {
-    samba_contract contract; /* dims dropped and merged */
-    int64_t batches, m, n, k;
-    const samba_cpu_machine *machine;
-    const samba_buffer *buffers;
-    char *memory;
-    int threads;
-    bool constant_a, constant_b; /* a pack of it is made once and kept */
-    double finish_cost; /* ns an element of the result, about */
-} samba_contract_problem;
-
-/* A factor's elements, of float32, as the plan has them in memory. */
-static inline const float *samba_factor_data(const samba_contract_problem *problem, const samba_factor *factor)
-{
-    return (const float *)(problem->memory + problem->buffers[factor->buffer].offset) + factor->offset;
-}
-
-/* Drops dims of size 1, makes windows that never leave the image into strides, merges dims that are one in memory. */
-void samba_contract_simplify(samba_contract *contract);
 /* The cheapest plan by a model of measured costs. The same problem gives the same plan. False where its windows reach over more
  * places than a machine's memory has. */
 bool samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *plan);

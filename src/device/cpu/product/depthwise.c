@@ -6,8 +6,8 @@
  *
  * Where neighbours of the result see pixels that are some apart (a stride, forward), the plane is first sorted by x mod that, in
  * scratch, so that what a vector adds lies together. */
-#include "device/cpu/product/depthwise.h"
-#include "device/cpu/product/finish.h"
+#include "device/cpu/product/blocks.h"
+#include "device/cpu/product/roads.h"
 #include <string.h>
 
 typedef struct axis { /* one dim: index i of the result sees, in tap t, pixel (base + i*step + t*tap_step) / dilation */
@@ -18,11 +18,9 @@ typedef struct axis { /* one dim: index i of the result sees, in tap t, pixel (b
 } axis;
 
 typedef struct depthwise {
-    const samba_tile_program *program;
-    samba_finish finish;
+    samba_frame frame;
     const samba_kernels *kernels;
     const samba_blocks *blocks;
-    samba_contract contract;
     const float *w, *image;
     axis y, x;
     int64_t batches, n;
@@ -30,7 +28,7 @@ typedef struct depthwise {
     int64_t per, row_pitch;                      /* pixels of a phase of a sorted row; elements of a row, sorted or not */
     bool sorted;
     samba_fold_block table;
-    int64_t thread_bytes, sums_at, plane_at;
+    int64_t sums_at, plane_at;
 } depthwise;
 
 /* ---- what is depthwise ---- */
@@ -107,10 +105,10 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
 {
     if (!recognize(problem, &p->y, &p->x) || p->x.limit == 0 || p->y.limit == 0)
         return false;
-    p->contract = problem->contract;
+    p->frame.contract = problem->contract;
     p->batches = problem->batches;
     p->n = problem->n;
-    p->band = p->contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
+    p->band = p->frame.contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
     p->band = p->band < 1 ? 1 : p->band;
     p->sorted = p->x.step > 1;
     p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
@@ -131,52 +129,42 @@ static void sort_plane(const depthwise *p, const float *image, float *plane)
                                                     step, (p->x.limit - phase + step - 1) / step);
 }
 
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t last)
 {
-    const depthwise *p = (const depthwise *)state;
-    char *own = scratch + thread * p->thread_bytes;
-    float *sums = (float *)(own + p->sums_at), *plane = (float *)(own + p->plane_at);
-    if (phase == 1) {
-        if (thread == 0)
-            samba_tile_finish(p->program, scratch, p->thread_bytes, threads);
-        return;
-    }
-    samba_tile_begin(p->program, own);
-    for (int64_t i = thread * p->batches / threads; i < (thread + 1) * p->batches / threads; i++) {
-        const float *image = p->image + samba_batch_offset(&p->contract, &p->contract.b, i);
-        const float *w = p->w + samba_batch_offset(&p->contract, &p->contract.a, i);
+    const depthwise *p = (const depthwise *)frame;
+    float *sums = (float *)(room->own + p->sums_at), *plane = (float *)(room->own + p->plane_at);
+    for (; unit < last; unit++) {
+        const float *image = p->image + samba_batch_offset(&frame->contract, &frame->contract.b, unit);
+        const float *w = p->w + samba_batch_offset(&frame->contract, &frame->contract.a, unit);
         if (p->sorted) {
             sort_plane(p, image, plane);
             image = plane;
         }
         for (int64_t y = 0, end; y < p->y.size; y = end) {
             end = at_most(y + p->band, p->y.size);
-            int64_t col = y * p->x.size, cols = (end - y) * p->x.size;
+            int64_t cols = (end - y) * p->x.size;
             p->blocks->filter(&p->table, y, end, image, w, sums);
-            if (p->finish.used)
-                samba_finish_region(&p->finish, i, 1, col, cols, sums, cols);
-            else
-                samba_tile_region(p->program, own, i, 1, col, cols, sums, cols);
+            samba_frame_finish(frame, room, unit, 1, y * p->x.size, cols, sums, cols);
         }
     }
 }
 
 /* ---- preparing ---- */
 
-double samba_depthwise_cost(const samba_contract_problem *problem)
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
     const samba_cpu_machine *machine = problem->machine;
-    depthwise p = {0};
-    if (!init(problem, &p))
+    depthwise *p = (depthwise *)frame;
+    if (!init(problem, p))
         return -1;
-    double vectors = (double)p.y.size * (double)(round_up(p.x.size, problem->machine->kernels->lanes * p.x.dilation) /
+    double vectors = (double)p->y.size * (double)(round_up(p->x.size, problem->machine->kernels->lanes * p->x.dilation) /
                                                  problem->machine->kernels->lanes);
-    double taps = (double)(p.y.taps * p.x.taps) / (double)(p.y.dilation * p.x.dilation);
-    double plane = vectors * (taps * machine->depthwise.tap + machine->depthwise.vector + (p.x.dilation > 1 ? machine->depthwise.vector_dilated : 0)) +
-                   (double)p.n * machine->depthwise.element + machine->depthwise.plane;
-    if (p.sorted)
-        plane += (double)(image_rows(&p) * p.x.step) * ((double)p.per * machine->depthwise.sorted + machine->depthwise.sorted_row);
-    return plane * (double)((p.batches + problem->threads - 1) / problem->threads) + machine->depthwise.start;
+    double taps = (double)(p->y.taps * p->x.taps) / (double)(p->y.dilation * p->x.dilation);
+    double plane = vectors * (taps * machine->depthwise.tap + machine->depthwise.vector + (p->x.dilation > 1 ? machine->depthwise.vector_dilated : 0)) +
+                   (double)p->n * machine->depthwise.element + machine->depthwise.plane;
+    if (p->sorted)
+        plane += (double)(image_rows(p) * p->x.step) * ((double)p->per * machine->depthwise.sorted + machine->depthwise.sorted_row);
+    return plane * (double)((p->batches + problem->threads - 1) / problem->threads) + machine->depthwise.start;
 }
 
 /* Which rows of the image a row of the result adds, and with which weights. */
@@ -254,23 +242,20 @@ static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
     return SAMBA_OK;
 }
 
-samba_status samba_prepare_depthwise(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
-                                     const samba_tile_program *program, samba_prepared *prepared)
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
 {
-    depthwise *p = samba_arena_alloc(prepare->arena, sizeof *p);
-    if (!p)
-        return SAMBA_ERROR_MEMORY;
-    *p = (depthwise){.program = program, .kernels = prepare->machine->kernels, .blocks = prepare->machine->kernels->blocks};
-    init(problem, p);
-    samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->w = samba_factor_data(problem, &p->contract.a);
-    p->image = samba_factor_data(problem, &p->contract.b);
-    SAMBA_TRY(fill_rows(p, prepare->arena));
-    SAMBA_TRY(fill_columns(p, prepare->machine->kernels->lanes, prepare->arena));
-    p->sums_at = round_up(samba_tile_thread_scratch(program), 64);
-    p->plane_at = p->sums_at + round_up(at_most(p->band, p->y.size) * p->x.size * 4, 64);
-    p->thread_bytes = p->plane_at + (p->sorted ? round_up(image_rows(p) * p->row_pitch * 4, 64) : 0);
-    *prepared = (samba_prepared){.run = run, .state = p, .thread_scratch = p->thread_bytes};
-    prepared->phases = 1 + samba_tile_has_collect(program);
+    depthwise *p = (depthwise *)frame;
+    p->kernels = frame->machine->kernels;
+    p->blocks = p->kernels->blocks;
+    p->w = samba_factor_data(problem, &frame->contract.a);
+    p->image = samba_factor_data(problem, &frame->contract.b);
+    SAMBA_TRY(fill_rows(p, to->arena));
+    SAMBA_TRY(fill_columns(p, p->kernels->lanes, to->arena));
+    p->sums_at = samba_frame_room(frame, at_most(p->band, p->y.size) * p->x.size * 4);
+    p->plane_at = samba_frame_room(frame, p->sorted ? image_rows(p) * p->row_pitch * 4 : 0);
+    frame->units = p->batches;
+    frame->in_order = true; /* planes are alike */
     return SAMBA_OK;
 }
+
+const samba_road samba_road_depthwise = {"depthwise", sizeof(depthwise), plan, prepare, NULL, run, NULL};

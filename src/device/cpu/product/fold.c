@@ -15,12 +15,10 @@
  *
  * A unit is an image, or several small ones side by side in one panel, and a range of channels whose dx stays in the second cache,
  * ends in the epilogue and is written once. */
-#include "device/cpu/product/fold.h"
-#include "device/cpu/product/finish.h"
+#include "device/cpu/product/blocks.h"
 #include "device/cpu/product/micro_kernel.h"
+#include "device/cpu/product/roads.h"
 #include <string.h>
-
-enum { COUNTER_BYTES = 64 /* at the start of shared scratch: the next unit to be taken */ };
 
 typedef struct axis { /* one dim of the image */
     int64_t size, own_stride;                  /* of dx */
@@ -29,12 +27,9 @@ typedef struct axis { /* one dim of the image */
 } axis;
 
 typedef struct fold {
-    const samba_cpu_machine *machine;
-    const samba_tile_program *program;
-    samba_finish finish;
+    samba_frame frame;
     const samba_kernels *kernels;
     const samba_blocks *blocks;
-    samba_contract contract;
     const float *w, *dy;
     axis y, x;
     int64_t batches, groups, m, n, k, taps;  /* groups: how many different w there are, the innermost of the batch */
@@ -42,9 +37,9 @@ typedef struct fold {
     int64_t channels, channel_blocks;        /* of a block; of all */
     int64_t band, band_width, bands, across; /* pixels of dy in a block: rows, columns; blocks down, and across */
     int64_t images, image_blocks;            /* that small images share a panel; blocks of all with one group */
-    int64_t unit_blocks, unit_ranges, units;
+    int64_t unit_blocks, unit_ranges;
     int64_t ld, step, steps;                 /* of products and the panel; o at once */
-    int64_t block_bytes, group_bytes, shared_bytes, thread_bytes, image_at, panel_at, products_at;
+    int64_t block_bytes, group_bytes, image_at, panel_at, products_at;
     samba_fold_block *folds;                 /* of each block of pixels */
     samba_micro_kernel made[2][2][2][2];     /* [last channels][last pixels][last o][first o] */
 } fold;
@@ -128,8 +123,8 @@ static int64_t depth_of(const fold *f, int64_t step) { return at_most(f->step, f
 /* Of a group's packed weights those of a block of channels, [o][channel, place]. */
 static void pack_weights(const fold *f, char *shared, int64_t group, int64_t block)
 {
-    int64_t channels = channels_of(f, block), rows = channels * f->taps, last = f->contract.batch_rank - 1;
-    const float *w = f->w + (last >= 0 ? group * f->contract.a.batch[last] : 0) + block * f->channels * f->c_memory;
+    int64_t channels = channels_of(f, block), rows = channels * f->taps, last = f->frame.contract.batch_rank - 1;
+    const float *w = f->w + (last >= 0 ? group * f->frame.contract.a.batch[last] : 0) + block * f->channels * f->c_memory;
     float *d = (float *)(shared + group * f->group_bytes + block * f->block_bytes);
     bool window = f->x.tap_memory == 1 && (f->y.taps == 1 || f->y.tap_memory == f->x.taps); /* lies together */
     if (window && f->c_memory == f->taps) {
@@ -184,8 +179,10 @@ static void multiply(const fold *f, const float *w, const float *panel, int64_t 
     }
 }
 
-static void run_unit(const fold *f, const char *shared, char *own, int64_t unit)
+static void run_unit(const fold *f, const samba_workspace *room, int64_t unit)
 {
+    const char *shared = room->shared;
+    char *own = room->own;
     int64_t first = unit % f->unit_ranges * f->unit_blocks, group = unit / f->unit_ranges % f->groups;
     int64_t image = unit / f->unit_ranges / f->groups * f->images, last = at_most(image + f->images, f->batches / f->groups);
     int64_t end = at_most(first + f->unit_blocks, f->channel_blocks), row = first * f->channels;
@@ -198,7 +195,7 @@ static void run_unit(const fold *f, const char *shared, char *own, int64_t unit)
         pixels p = block_of_pixels(f, i);
         int64_t columns = p.rows * p.width;
         for (int64_t j = 0; j < count; j++)
-            pack_panel(f, f->dy + samba_batch_offset(&f->contract, &f->contract.b, (image + j) * f->groups + group), &p,
+            pack_panel(f, f->dy + samba_batch_offset(&f->frame.contract, &f->frame.contract.b, (image + j) * f->groups + group), &p,
                        panel + j * columns);
         for (int64_t block = first; block < end; block++) {
             int64_t channels = channels_of(f, block);
@@ -210,36 +207,21 @@ static void run_unit(const fold *f, const char *shared, char *own, int64_t unit)
     }
     for (int64_t j = 0; j < count; j++, result += rows * f->n) {
         int64_t at = ((image + j) * f->groups + group) * f->m + row;
-        if (f->finish.used)
-            samba_finish_region(&f->finish, at, rows, 0, f->n, result, f->n);
-        else
-            samba_tile_region(f->program, own, at, rows, 0, f->n, result, f->n);
+        samba_frame_finish(&f->frame, room, at, rows, 0, f->n, result, f->n);
     }
 }
 
-/* Phases: packing weights; units; finishing, where the epilogue collects. Threads take units as they come free, unless it does. */
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
+static void pack(const samba_frame *frame, const samba_workspace *room, bool kept, int64_t part)
 {
-    const fold *f = (const fold *)state;
-    int64_t *next = (int64_t *)scratch, i;
-    char *own = scratch + f->shared_bytes + thread * f->thread_bytes, *packed = scratch + COUNTER_BYTES;
-    if (phase == 0) {
-        if (thread == 0)
-            __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-        int64_t parts = f->groups * f->channel_blocks;
-        for (i = thread * parts / threads; i < (thread + 1) * parts / threads; i++)
-            pack_weights(f, packed, i / f->channel_blocks, i % f->channel_blocks);
-    } else if (phase == 1 && samba_tile_has_collect(f->program)) {
-        samba_tile_begin(f->program, own);
-        for (i = thread * f->units / threads; i < (thread + 1) * f->units / threads; i++)
-            run_unit(f, packed, own, i);
-    } else if (phase == 1) {
-        samba_tile_begin(f->program, own);
-        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < f->units)
-            run_unit(f, packed, own, i);
-    } else if (thread == 0) {
-        samba_tile_finish(f->program, scratch + f->shared_bytes, f->thread_bytes, threads);
-    }
+    const fold *f = (const fold *)frame;
+    (void)kept;
+    pack_weights(f, room->shared, part / f->channel_blocks, part % f->channel_blocks);
+}
+
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
+{
+    for (; unit < end; unit++)
+        run_unit((const fold *)frame, room, unit);
 }
 
 /* ---- preparing ---- */
@@ -254,24 +236,24 @@ static int64_t deal(int64_t total, int64_t most, int64_t *size)
 
 static void choose_blocks(fold *f, int threads)
 {
-    int64_t most = f->machine->fold.panel / 4 / f->k;
-    most = most < f->machine->fold.least_columns ? f->machine->fold.least_columns : at_most(most, f->machine->fold.most_columns);
-    f->steps = deal(f->k, f->machine->product.step, &f->step);
+    int64_t most = f->frame.machine->fold.panel / 4 / f->k;
+    most = most < f->frame.machine->fold.least_columns ? f->frame.machine->fold.least_columns : at_most(most, f->frame.machine->fold.most_columns);
+    f->steps = deal(f->k, f->frame.machine->product.step, &f->step);
     f->across = deal(f->x.limit, most, &f->band_width);
     f->bands = deal(f->y.limit, f->across > 1 ? 1 : most / f->band_width, &f->band);
     f->images = 1;
     int64_t all = f->batches / f->groups, area = f->y.limit * f->x.limit;
     if (f->bands * f->across == 1)
-        deal(all, at_most(at_most(most, f->machine->fold.most_together) / area, all / threads), &f->images);
+        deal(all, at_most(at_most(most, f->frame.machine->fold.most_together) / area, all / threads), &f->images);
     f->image_blocks = divide_up(all, f->images);
     f->ld = round_up(most_columns(f), 16);
-    f->channel_blocks = deal(f->m, f->machine->fold.products / 4 / (f->ld * f->taps), &f->channels);
-    int64_t blocks = f->machine->fold.image / 4 / (f->n * f->channels * f->images), image_units = f->image_blocks * f->groups;
-    int64_t wanted = divide_up(f->machine->fold.units * threads, image_units);
+    f->channel_blocks = deal(f->m, f->frame.machine->fold.products / 4 / (f->ld * f->taps), &f->channels);
+    int64_t blocks = f->frame.machine->fold.image / 4 / (f->n * f->channels * f->images), image_units = f->image_blocks * f->groups;
+    int64_t wanted = divide_up(f->frame.machine->fold.units * threads, image_units);
     f->unit_ranges = deal(f->channel_blocks, blocks, &f->unit_blocks);
     if (f->unit_ranges < wanted && image_units % threads)
         f->unit_ranges = deal(f->channel_blocks, f->channel_blocks / wanted, &f->unit_blocks);
-    f->units = image_units * f->unit_ranges;
+    f->frame.units = image_units * f->unit_ranges;
 }
 
 static bool init(const samba_contract_problem *problem, fold *f)
@@ -280,8 +262,6 @@ static bool init(const samba_contract_problem *problem, fold *f)
     int o, last = c->batch_rank - 1;
     if (!recognize(problem, &f->y, &f->x, &o))
         return false;
-    f->machine = problem->machine;
-    f->contract = *c;
     f->batches = problem->batches;
     f->groups = last >= 0 && c->a.batch[last] != 0 ? c->batch[last] : 1;
     f->m = problem->m;
@@ -297,23 +277,22 @@ static bool init(const samba_contract_problem *problem, fold *f)
     return true;
 }
 
-double samba_fold_cost(const samba_contract_problem *problem)
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
-    fold f = {0};
-    if (!init(problem, &f))
+    fold *f = (fold *)frame;
+    if (!init(problem, f))
         return -1;
-    int64_t vector = problem->machine->kernels->lanes, columns = most_columns(&f);
+    int64_t vector = problem->machine->kernels->lanes, columns = most_columns(f);
     const samba_cpu_machine *machine = problem->machine;
-    double rate = machine->product.rate * (double)vector, area = (double)(f.y.limit * f.x.limit), rows = (double)(f.m * f.taps);
+    double rate = machine->product.rate * (double)vector, area = (double)(f->y.limit * f->x.limit), rows = (double)(f->m * f->taps);
     double waste = (double)round_up(columns, vector) / (double)columns;
-    double run = (double)round_up(f.x.size, f.x.stride * vector) / (double)f.x.size;
-    double image = rows * area * waste * (double)f.k / rate * (machine->fold.block + machine->fold.block_rows / (double)(f.channels * f.taps));
-    image += rows * area * run * machine->fold.add / rate + (double)(f.m * f.n) * (f.x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
-    image += (double)f.k * area * machine->fold.gather * (double)f.unit_ranges + (double)(f.unit_ranges * f.channel_blocks) * machine->fold.block_start;
-    double turns = (double)(divide_up(f.units, problem->threads) * f.images) / (double)f.unit_ranges;
-    double finish = (double)f.batches * (double)f.m * (double)f.n / problem->threads * problem->finish_cost;
-    double weights = rows * (double)(f.k * f.groups), far = weights * 4 > (double)machine->fold.weights ? machine->fold.weight_far : 0; /* read anew for each panel */
-    return image * turns + weights * (machine->fold.weight / problem->threads + far) + finish + machine->fold.start;
+    double run = (double)round_up(f->x.size, f->x.stride * vector) / (double)f->x.size;
+    double image = rows * area * waste * (double)f->k / rate * (machine->fold.block + machine->fold.block_rows / (double)(f->channels * f->taps));
+    image += rows * area * run * machine->fold.add / rate + (double)(f->m * f->n) * (f->x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
+    image += (double)f->k * area * machine->fold.gather * (double)f->unit_ranges + (double)(f->unit_ranges * f->channel_blocks) * machine->fold.block_start;
+    double turns = (double)(divide_up(f->frame.units, problem->threads) * f->images) / (double)f->unit_ranges;
+    double weights = rows * (double)(f->k * f->groups), far = weights * 4 > (double)machine->fold.weights ? machine->fold.weight_far : 0; /* read anew for each panel */
+    return image * turns + weights * (machine->fold.weight / problem->threads + far) + samba_finish_time(problem) + machine->fold.start;
 }
 
 /* Rows of the image that a block's rows of dy reach, and from where in the products. */
@@ -388,39 +367,35 @@ static void make_kernels(fold *f)
         samba_micro_kernel *kernel = &f->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1];
         *kernel = (samba_micro_kernel){.rows = rows, .cols = columns[i >> 2 & 1], .depth = depth[i >> 1 & 1], .lda = 1, .ska = rows, .ldb = f->ld,
                                        .ldc = f->ld, .first = i & 1};
-        samba_micro_kernel_make(f->machine, kernel);
+        samba_micro_kernel_make(f->frame.machine, kernel);
     }
 }
 
-samba_status samba_prepare_fold(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
-                                const samba_tile_program *program, samba_prepared *prepared)
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
 {
-    fold *f = samba_arena_alloc(prepare->arena, sizeof *f);
-    if (!f)
-        return SAMBA_ERROR_MEMORY;
-    *f = (fold){.program = program, .kernels = prepare->machine->kernels, .blocks = prepare->machine->kernels->blocks};
-    init(problem, f);
-    samba_finish_init(&f->finish, prepare, stage, f->blocks);
-    f->w = samba_factor_data(problem, &f->contract.a);
-    f->dy = samba_factor_data(problem, &f->contract.b);
+    fold *f = (fold *)frame;
+    f->kernels = frame->machine->kernels;
+    f->blocks = f->kernels->blocks;
+    f->w = samba_factor_data(problem, &frame->contract.a);
+    f->dy = samba_factor_data(problem, &frame->contract.b);
     int64_t blocks = f->bands * f->across;
-    f->folds = samba_arena_alloc(prepare->arena, (size_t)blocks * sizeof *f->folds);
+    f->folds = samba_arena_alloc(to->arena, (size_t)blocks * sizeof *f->folds);
     if (!f->folds)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < blocks; i++) {
         pixels p = block_of_pixels(f, i);
-        SAMBA_TRY(fold_rows(f, &p, prepare->arena, &f->folds[i]));
-        SAMBA_TRY(fold_columns(f, &p, prepare->machine->kernels->lanes, prepare->arena, &f->folds[i]));
+        SAMBA_TRY(fold_rows(f, &p, to->arena, &f->folds[i]));
+        SAMBA_TRY(fold_columns(f, &p, f->kernels->lanes, to->arena, &f->folds[i]));
     }
     make_kernels(f);
     f->block_bytes = round_up(f->channels * f->taps * f->k * 4, 64);
     f->group_bytes = f->channel_blocks * f->block_bytes;
-    f->shared_bytes = COUNTER_BYTES + f->groups * f->group_bytes;
-    f->image_at = round_up(samba_tile_thread_scratch(program), 64);
-    f->panel_at = f->image_at + round_up(f->images * at_most(f->unit_blocks * f->channels, f->m) * f->n * 4, 64);
-    f->products_at = f->panel_at + f->k * f->ld * 4;
-    f->thread_bytes = f->products_at + round_up(f->channels * f->taps * f->ld * 4, 64);
-    *prepared = (samba_prepared){.run = run, .state = f, .shared_scratch = f->shared_bytes, .thread_scratch = f->thread_bytes};
-    prepared->phases = 2 + samba_tile_has_collect(program);
+    frame->parts = f->groups * f->channel_blocks;
+    frame->shared_bytes = f->groups * f->group_bytes;
+    f->image_at = samba_frame_room(frame, f->images * at_most(f->unit_blocks * f->channels, f->m) * f->n * 4);
+    f->panel_at = samba_frame_room(frame, f->k * f->ld * 4);
+    f->products_at = samba_frame_room(frame, f->channels * f->taps * f->ld * 4);
     return SAMBA_OK;
 }
+
+const samba_road samba_road_fold = {"fold", sizeof(fold), plan, prepare, pack, run, NULL};

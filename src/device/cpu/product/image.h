@@ -5,7 +5,7 @@
 #ifndef SAMBA_CPU_IMAGE_H
 #define SAMBA_CPU_IMAGE_H
 
-#include "device/cpu/product/contract_plan.h"
+#include "device/cpu/product/frame.h"
 
 typedef struct samba_image_axis { /* one dim of the pixels; the window's position is base + own * pixel + tap_step * tap */
     int64_t size, base, own, taps, tap_step, limit, memory; /* memory: elements to the image's next pixel */

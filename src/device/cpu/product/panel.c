@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Large products by panels: see panel.h. C[m,n] = sum over k of A[m,k] B[k,n], for each batch element.
+ * The road of large products, by panels: C[m,n] = sum over k of A[m,k] B[k,n], for each batch element.
  *
  *   packed B   [step of k][panel][k of the step][64 columns]; the last panel is as narrow as what is left, in whole vectors
  *   packed A   [step of k][block of rows][rows][k], or [k][rows] where rows are what lies together in memory
@@ -25,22 +25,18 @@
  *
  * Threads take units as they come free, so that one held up by another program delays no one; what a unit computes does not
  * depend on who does. Only an epilogue that collects is dealt in fixed parts, as its partial results are the threads'. */
-#include "device/cpu/product/panel.h"
+#include "device/cpu/product/blocks.h"
 #include "device/cpu/product/micro_kernel.h"
 #include "device/cpu/product/pairs.h"
+#include "device/cpu/product/roads.h"
 #include <limits.h>
 #include <string.h>
 
 enum { WIDTH = SAMBA_PANEL_WIDTH };
-#define COUNTER_BYTES 64          /* at the start of shared scratch: the next unit to be taken */
-
 typedef struct panels {
-    const samba_tile_program *program;
-    const samba_finish *finish;
-    const samba_cpu_machine *machine;
+    samba_frame frame;
     const samba_kernels *kernels;
     void (*multiply)(const samba_dense *block, samba_fetch *fetch);
-    samba_contract contract;
     bool half;       /* bfloat16 pairs */
     bool rows_lie;   /* packed A is [k][rows] */
     bool a_in_place;
@@ -50,13 +46,12 @@ typedef struct panels {
     int64_t batches, m, n, k;
     bool share_a;    /* A is packed whole, B by units; else the other way */
     bool keep_a, keep_b; /* packed whole, at refresh */
-    char *kept;          /* a counter as in shared scratch, then that side */
     int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
-    int64_t unit_blocks, unit_panels, row_units, column_units, units, hot_panels;
+    int64_t unit_blocks, unit_panels, row_units, column_units, hot_panels;
     samba_source a, b; /* as samba_pack wants them; their axes are even */
     int64_t row_ld;    /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
-    int64_t all_sums_at, shared_bytes, thread_bytes, sums_at, own_pack_at, sums_ld;
+    int64_t all_sums_at, sums_at, own_pack_at, sums_ld; /* all_sums_at: in shared scratch; the next two: in a thread's own */
 } panels;
 
 enum { ELEMENT = 4 /* bytes: a float or a pair */ };
@@ -92,7 +87,7 @@ static int64_t block_place(const panels *p, int64_t block) { return block * p->a
 
 static const char *panel_at(const panels *p, int64_t batch, int64_t step, int64_t panel)
 {
-    return operand_at(&p->b, samba_batch_offset(&p->contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
+    return operand_at(&p->b, samba_batch_offset(&p->frame.contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
 }
 
 static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, int64_t panel)
@@ -110,7 +105,7 @@ static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, i
 
 static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
 {
-    return operand_at(&p->a, samba_batch_offset(&p->contract, &p->a.factor, batch), row_of(p, block), step * p->step);
+    return operand_at(&p->a, samba_batch_offset(&p->frame.contract, &p->a.factor, batch), row_of(p, block), step * p->step);
 }
 
 static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, int64_t block)
@@ -177,7 +172,7 @@ static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int
         samba_fetch_rows(fetch, block + p->a_block_bytes, p->a_block_bytes, 1, 0);
     } else if (step + 1 < p->steps) {
         fetch_own(p, at, step + 1, fetch);
-    } else if (unit + 1 < p->units) {
+    } else if (unit + 1 < p->frame.units) {
         panels_unit next = place_unit(p, unit + 1);
         fetch_own(p, &next, 0, fetch);
     }
@@ -190,8 +185,8 @@ static void fetch_sums(const panels *p, const panels_unit *at, int64_t i, int64_
     const float *bias;
     int64_t pitch = p->sums_ld;
     if (p->direct) {
-        samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &to, &bias);
-        pitch = p->finish->result_strides[p->finish->rank - 2];
+        samba_finish_at(&p->frame.finish, at->batch * p->m + row_of(p, i), j * WIDTH, &to, &bias);
+        pitch = p->frame.finish.result_strides[p->frame.finish.rank - 2];
     }
     samba_fetch_rows(fetch, to, width_of(p, j) * 4, rows_of(p, i), pitch * 4);
 }
@@ -205,14 +200,14 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
                          .from = step ? sums : NULL, .from_ld = p->sums_ld, .c = sums, .ldc = p->sums_ld};
     const float *bias = NULL;
     bool ends = p->direct && step == p->steps - 1;
-    int last = p->finish->rank - 1;
+    int last = p->frame.finish.rank - 1;
     if (ends) {
-        samba_finish_at(p->finish, at->batch * p->m + row_of(p, i), j * WIDTH, &block.c, &bias);
-        block.ldc = p->finish->result_strides[last - 1];
+        samba_finish_at(&p->frame.finish, at->batch * p->m + row_of(p, i), j * WIDTH, &block.c, &bias);
+        block.ldc = p->frame.finish.result_strides[last - 1];
     }
     p->multiply(&block, fetch);
-    if (ends && (bias || p->finish->relu))
-        p->finish->run(block.c, block.ldc, bias, p->finish->bias_strides[last - 1], p->finish->bias_strides[last], p->finish->relu,
+    if (ends && (bias || p->frame.finish.relu))
+        p->frame.finish.run(block.c, block.ldc, bias, p->frame.finish.bias_strides[last - 1], p->frame.finish.bias_strides[last], p->frame.finish.relu,
                        block.c, block.ldc, height, width);
 }
 
@@ -222,20 +217,20 @@ static bool keeps_sums(const panels *p) { return p->apart || p->steps > 1; }
 static bool keeps_shared(const panels *p) { return p->share_a ? p->keep_a : p->keep_b; }
 
 /* A side that is packed whole: kept, or in shared scratch. */
-static char *packed_side(const panels *p, bool kept, char *scratch, int64_t batch)
+static char *packed_side(const panels *p, bool kept, const samba_workspace *room, int64_t batch)
 {
-    return (kept ? p->kept + batch * p->kept_batch_bytes : scratch + batch * p->shared_batch_bytes) + COUNTER_BYTES;
+    return kept ? room->kept + batch * p->kept_batch_bytes : room->shared + batch * p->shared_batch_bytes;
 }
 
-static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
+static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
 {
     panels_unit at = place_unit(p, unit);
-    float *sums = p->apart ? (float *)(scratch + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
-                           : (float *)(own + p->sums_at);
-    char *mine = own + p->own_pack_at;
-    const char *whole_a = packed_side(p, p->keep_a, scratch, at.batch), *whole_b = packed_side(p, p->keep_b, scratch, at.batch);
+    float *sums = p->apart ? (float *)(room->shared + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
+                           : (float *)(room->own + p->sums_at);
+    char *mine = room->own + p->own_pack_at;
+    const char *whole_a = packed_side(p, p->keep_a, room, at.batch), *whole_b = packed_side(p, p->keep_b, room, at.batch);
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
-    int64_t last = p->share_a || at.j1 - at.j0 < p->machine->panel.last_panels ? at.j0 : at.j1 - p->machine->panel.last_panels; /* from here on there is room for what is next */
+    int64_t last = p->share_a || at.j1 - at.j0 < p->frame.machine->panel.last_panels ? at.j0 : at.j1 - p->frame.machine->panel.last_panels; /* from here on there is room for what is next */
     for (int64_t step = 0; step < p->steps; step++) {
         bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
         bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
@@ -254,7 +249,7 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
                 until = ends && !p->whole_rows ? at_most(j + p->hot_panels, at.j1) : at.j1;
                 int64_t cols = at_most(until * WIDTH, p->n) - j * WIDTH;
                 if (ends)
-                    samba_tile_fetch(p->program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
+                    samba_tile_fetch(p->frame.program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
                 for (int64_t l = j; l < until; l++) {
                     float *panel_sums = row_sums + (l - at.j0) * WIDTH;
                     if (far_sums && l + 1 < at.j1)
@@ -264,84 +259,47 @@ static void run_unit(const panels *p, char *scratch, char *own, int64_t unit)
                     multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, panel_sums, &fetch);
                 }
                 if (ends)
-                    samba_tile_region(p->program, own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
+                    samba_tile_region(p->frame.program, room->own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
             }
         }
     }
 }
 
 /* An epilogue apart, by the few rows that one tile has, while those after them come nearer. */
-static void finish_rows(const panels *p, const char *scratch, char *own, int64_t row, int64_t end)
+static void finish_rows(const samba_frame *frame, const samba_workspace *room, int64_t row, int64_t end)
 {
+    const panels *p = (const panels *)frame;
     int64_t most = p->n < SAMBA_TILE_CAPACITY ? SAMBA_TILE_CAPACITY / p->n : 1;
-    const float *sums = (const float *)(scratch + p->all_sums_at) + row * p->sums_ld;
+    const float *sums = (const float *)(room->shared + p->all_sums_at) + row * p->sums_ld;
     for (int64_t rows; row < end; row += rows, sums += rows * p->sums_ld) {
         samba_fetch fetch = {0};
         rows = at_most(most, end - row);
         int64_t after = at_most(most, end - row - rows);
         samba_fetch_rows(&fetch, sums + rows * p->sums_ld, p->n * 4, after, p->sums_ld * 4);
-        samba_tile_fetch(p->program, row + rows, after, 0, p->n, &fetch);
+        samba_tile_fetch(frame->program, row + rows, after, 0, p->n, &fetch);
         samba_fetch_all(&fetch);
-        samba_tile_region(p->program, own, row, rows, 0, p->n, sums, p->sums_ld);
+        samba_tile_region(frame->program, room->own, row, rows, 0, p->n, sums, p->sums_ld);
     }
 }
 
-/* A thread's part of packing a side whole. */
-static void pack_side(const panels *p, bool side_a, bool kept, char *scratch, int thread, int threads)
+/* A part of a side that is packed whole: the kept one, or the shared one. */
+static void pack(const samba_frame *frame, const samba_workspace *room, bool kept, int64_t part)
 {
+    const panels *p = (const panels *)frame;
+    bool side_a = kept ? p->keep_a : p->share_a;
     int64_t pieces = side_a ? p->row_blocks : p->panel_count;
-    int64_t parts = (kept && p->kept_batch_bytes == 0 ? 1 : p->batches) * p->steps * pieces;
-    if (side_a && p->a_in_place)
-        return;
-    for (int64_t part = thread * parts / threads; part < (thread + 1) * parts / threads; part++) {
-        int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
-        char *to = packed_side(p, kept, scratch, batch);
-        if (side_a)
-            pack_rows(p, to + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
-        else
-            pack_panel(p, to + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
-    }
+    int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
+    char *to = packed_side(p, kept, room, batch);
+    if (side_a)
+        pack_rows(p, to + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
+    else
+        pack_panel(p, to + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
 }
 
-/* Units as they come free. Nobody resets a kept counter before a run: the last thread to find none left does it for the next. */
-static void take_units(const panels *p, int64_t *next, char *scratch, char *own, int threads)
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
 {
-    int64_t unit;
-    while ((unit = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
-        run_unit(p, scratch, own, unit);
-    if (keeps_shared(p) && unit == p->units + threads - 1)
-        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-}
-
-/* Phases: packing a constant side; packing the shared side, unless that is it; sums and epilogue; an epilogue apart; finishing,
- * where the epilogue collects. */
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
-{
-    const panels *p = (const panels *)state;
-    int64_t rows = p->batches * p->m, *next = (int64_t *)(keeps_shared(p) ? p->kept : scratch);
-    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
-    if (p->kept && phase == 0) {
-        pack_side(p, p->keep_a, true, scratch, thread, threads);
-        return;
-    }
-    if (p->kept && !keeps_shared(p))
-        phase--;
-    if (phase == 0) {
-        if (thread == 0)
-            __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-        pack_side(p, p->share_a, false, scratch, thread, threads);
-    } else if (phase == 1 && samba_tile_has_collect(p->program) && !p->apart) {
-        samba_tile_begin(p->program, own);
-        for (int64_t unit = thread * p->units / threads; unit < (thread + 1) * p->units / threads; unit++)
-            run_unit(p, scratch, own, unit);
-    } else if (phase == 1) {
-        samba_tile_begin(p->program, own);
-        take_units(p, next, scratch, own, threads);
-    } else if (phase == 2 && p->apart) {
-        finish_rows(p, scratch, own, thread * rows / threads, (thread + 1) * rows / threads);
-    } else if (thread == 0) {
-        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
-    }
+    for (; unit < end; unit++)
+        run_unit((const panels *)frame, room, unit);
 }
 
 /* ---- preparing ---- */
@@ -351,13 +309,15 @@ static bool is_pairs(const samba_contract_problem *problem)
     return problem->contract.a.dtype == SAMBA_BFLOAT16 && problem->contract.b.dtype == SAMBA_BFLOAT16 && problem->machine->pairs;
 }
 
-bool samba_panel_suits(const samba_contract_problem *problem)
+static bool suits(const samba_contract_problem *problem)
 {
     const samba_contract *c = &problem->contract;
     if (c->class_ != SAMBA_F32 || c->m_rank != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count)
         return false;
     double flops = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
     bool pairs = is_pairs(problem);
+    if (samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32 && problem->k <= problem->machine->panel.short_k)
+        return false;
     if (problem->m < problem->machine->panel.least_m || problem->n < WIDTH || problem->k < problem->machine->panel.least_k ||
         flops < problem->machine->panel.least_flops)
         return pairs && problem->k > 0; /* nobody else multiplies pairs */
@@ -397,11 +357,11 @@ static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
  * products take half as long. */
 static bool choose_side(panels *p, int64_t a_bytes, int64_t b_bytes)
 {
-    bool few = !p->keep_b && p->m < p->n && p->m <= p->machine->panel.few_rows;
+    bool few = !p->keep_b && p->m < p->n && p->m <= p->frame.machine->panel.few_rows;
     if (p->half)
-        few = few && p->m <= p->machine->panel.few_rows / 2 && a_bytes <= p->machine->panel.near;
-    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= p->machine->panel.shared;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? p->machine->panel.shared : p->machine->panel.near))));
+        few = few && p->m <= p->frame.machine->panel.few_rows / 2 && a_bytes <= p->frame.machine->panel.near;
+    p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= p->frame.machine->panel.shared;
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? p->frame.machine->panel.shared : p->frame.machine->panel.near))));
     return few;
 }
 
@@ -410,29 +370,29 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
     int64_t depth_bytes = packed_depth(p, p->k) * ELEMENT, b_bytes = p->batches * p->n * depth_bytes;
     bool few = choose_side(p, p->batches * p->m * depth_bytes, b_bytes);
-    p->direct = p->finish->used && samba_finish_is_even(p->finish) && p->finish->bias != p->finish->result; /* sums would be made over such a bias */
-    bool low = !p->direct && !p->share_a && b_bytes <= p->machine->panel.near; /* the sums need room, and panels are read from near */
-    p->steps = deal(p->k, p->half ? 2 * p->machine->product.step : p->machine->product.step, 1, &p->step);
+    p->direct = p->frame.finish.used && samba_finish_is_even(&p->frame.finish) && p->frame.finish.bias != p->frame.finish.result; /* sums would be made over such a bias */
+    bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near; /* the sums need room, and panels are read from near */
+    p->steps = deal(p->k, p->half ? 2 * p->frame.machine->product.step : p->frame.machine->product.step, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, low ? p->machine->panel.rows / 2 : p->machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->m, low ? p->frame.machine->panel.rows / 2 : p->frame.machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
-        p->column_units = deal(p->panel_count, few ? p->machine->panel.few_panels : p->machine->panel.own_panels, deals, &p->unit_panels);
-        p->row_units = deal(p->row_blocks, p->machine->panel.range / p->machine->panel.rows, 1, &p->unit_blocks);
+        p->column_units = deal(p->panel_count, few ? p->frame.machine->panel.few_panels : p->frame.machine->panel.own_panels, deals, &p->unit_panels);
+        p->row_units = deal(p->row_blocks, p->frame.machine->panel.range / p->frame.machine->panel.rows, 1, &p->unit_blocks);
     } else {
-        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : p->machine->panel.range / WIDTH, 1, &p->unit_panels);
+        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : p->frame.machine->panel.range / WIDTH, 1, &p->unit_panels);
         p->row_units = p->row_blocks;
         p->unit_blocks = 1;
     }
-    deal(p->unit_panels, p->machine->panel.hot_panels, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
-    p->units = p->batches * p->row_units * p->column_units;
+    deal(p->unit_panels, p->frame.machine->panel.hot_panels, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
+    p->frame.units = p->batches * p->row_units * p->column_units;
     p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
     if (p->apart) {
         p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
-        p->sums_ld += p->sums_ld * 4 % p->machine->product.page ? 0 : SAMBA_DENSE_ROUND;
+        p->sums_ld += p->sums_ld * 4 % p->frame.machine->product.page ? 0 : SAMBA_DENSE_ROUND;
     }
 }
 
@@ -441,12 +401,12 @@ static void lay_out(panels *p, bool constant_a)
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
     p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
-    bool costly = p->n < p->machine->panel.few_columns || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > p->machine->panel.shared);
+    bool costly = p->n < p->frame.machine->panel.few_columns || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > p->frame.machine->panel.shared);
     p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
-                    stride * p->a.memory_size % p->machine->product.page && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
+                    stride * p->a.memory_size % p->frame.machine->product.page && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
     p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
-    if (p->row_ld * ELEMENT % p->machine->product.page == 0)
+    if (p->row_ld * ELEMENT % p->frame.machine->product.page == 0)
         p->row_ld += 16;
     if (p->a_in_place)
         p->row_ld = p->half ? stride / 2 : stride;
@@ -456,48 +416,60 @@ static void lay_out(panels *p, bool constant_a)
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
-    p->all_sums_at = COUNTER_BYTES + (keeps_shared(p) ? 0 : p->batches * p->shared_batch_bytes);
-    p->shared_bytes = p->all_sums_at + (p->apart ? round_up(p->batches * p->m * p->sums_ld * 4, 64) : 0);
+    p->all_sums_at = keeps_shared(p) ? 0 : round_up(p->batches * p->shared_batch_bytes, 64);
+    p->frame.shared_bytes = p->all_sums_at + (p->apart ? p->batches * p->m * p->sums_ld * 4 : 0);
     own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * ELEMENT, 64) : p->a_block_bytes;
     own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
-    p->sums_at = round_up(samba_tile_thread_scratch(p->program), 64);
     bool sums = !p->apart && (!p->direct || p->steps > 1);
-    p->own_pack_at = p->sums_at + round_up(sums ? at_most((keeps_sums(p) ? p->unit_blocks : 1) * p->rows, p->m) * p->sums_ld * 4 : 0, 64);
-    p->thread_bytes = p->own_pack_at + own;
+    p->sums_at = samba_frame_room(&p->frame, sums ? at_most((keeps_sums(p) ? p->unit_blocks : 1) * p->rows, p->m) * p->sums_ld * 4 : 0);
+    p->own_pack_at = samba_frame_room(&p->frame, own);
 }
 
-/* Bytes of the side that is packed at refresh; 0: none. Batch elements that share it have one pack. */
-static int64_t lay_out_kept(panels *p)
+/* The side that is packed at refresh, if one is; batch elements that share it have one pack. And the shared side, where it is another. */
+static void count_parts(panels *p)
 {
     const samba_factor *factor = p->keep_a ? &p->a.factor : &p->b.factor;
+    int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes), a_parts = p->steps * p->row_blocks, b_parts = p->steps * p->panel_count;
     p->kept_batch_bytes = 0;
-    int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes);
-    if (!p->keep_a && !p->keep_b)
-        return 0;
-    for (int i = 0; i < p->contract.batch_rank; i++)
-        p->kept_batch_bytes = factor->batch[i] ? bytes : p->kept_batch_bytes;
-    return COUNTER_BYTES + (p->kept_batch_bytes ? p->batches : 1) * bytes;
+    if (p->keep_a || p->keep_b) {
+        for (int i = 0; i < p->frame.contract.batch_rank; i++)
+            p->kept_batch_bytes = factor->batch[i] ? bytes : p->kept_batch_bytes;
+        int64_t batches = p->kept_batch_bytes ? p->batches : 1;
+        p->frame.kept_bytes = batches * bytes;
+        p->frame.kept_parts = batches * (p->keep_a ? a_parts : b_parts);
+    }
+    bool packs = !keeps_shared(p) && !(p->share_a && p->a_in_place);
+    p->frame.parts = packs ? p->batches * (p->share_a ? a_parts : b_parts) : 0;
 }
 
-samba_status samba_prepare_panel(const samba_prepare *prepare, const samba_contract_problem *problem,
-                                 const samba_tile_program *program, const samba_finish *finish, const samba_blocks *blocks,
-                                 samba_prepared *prepared)
+/* Where it leads nothing is faster: blocks reach this rate only where they need no packing, which such sizes do. */
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
-    panels *p = (panels *)samba_arena_alloc(prepare->arena, sizeof *p);
-    if (!p)
-        return SAMBA_ERROR_MEMORY;
-    *p = (panels){.program = program, .finish = finish, .machine = prepare->machine, .kernels = prepare->machine->kernels, .multiply = is_pairs(problem) ? samba_dense_pairs_of(prepare->machine) : blocks->dense,
-                  .contract = problem->contract, .half = is_pairs(problem), .whole_rows = problem->contract.whole_rows,
-                  .batches = problem->batches, .m = problem->m, .n = problem->n, .k = problem->k, .keep_b = problem->constant_b};
+    panels *p = (panels *)frame;
+    if (!suits(problem))
+        return -1;
+    p->kernels = problem->machine->kernels;
+    p->half = is_pairs(problem);
+    p->multiply = p->half ? samba_dense_pairs_of(problem->machine) : p->kernels->blocks->dense;
+    p->whole_rows = problem->contract.whole_rows;
+    p->batches = problem->batches;
+    p->m = problem->m;
+    p->n = problem->n;
+    p->k = problem->k;
+    p->keep_b = problem->constant_b;
     choose_blocks(p, problem);
-    SAMBA_TRY(describe(p, problem, false, p->rows, prepare->arena));
-    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), prepare->arena));
+    return 0;
+}
+
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
+{
+    panels *p = (panels *)frame;
+    SAMBA_TRY(describe(p, problem, false, p->rows, to->arena));
+    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), to->arena));
     lay_out(p, problem->constant_a);
-    int64_t kept_bytes = lay_out_kept(p);
-    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
-    prepared->refresh_phases = kept_bytes > 0;
-    prepared->kept_bytes = kept_bytes;
-    prepared->kept = kept_bytes ? &p->kept : NULL;
-    prepared->phases = prepared->refresh_phases + !keeps_shared(p) + 1 + p->apart + samba_tile_has_collect(program);
+    count_parts(p);
+    frame->apart = p->apart ? p->batches * p->m : 0;
     return SAMBA_OK;
 }
+
+const samba_road samba_road_panel = {"panel", sizeof(panels), plan, prepare, pack, run, finish_rows};

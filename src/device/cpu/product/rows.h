@@ -17,10 +17,4 @@ struct samba_rows { /* rows of a matrix lie ld elements apart, their elements to
     void (*sums[2])(const float *x, const void *rows, int64_t ld, int64_t count, int64_t n, float *d); /* d[j] += sum over i < count of x[i] rows[i][j] */
 };
 
-struct samba_contract_problem; /* contract_plan.h */
-/* Is this (simplified) contraction of one row of A, with a B that is large and lies in rows or columns? */
-bool samba_row_suits(const struct samba_contract_problem *problem);
-samba_status samba_prepare_row(const samba_prepare *prepare, const struct samba_contract_problem *problem, const samba_tile_program *program,
-                               samba_prepared *prepared);
-
 #endif

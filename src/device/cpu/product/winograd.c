@@ -14,24 +14,20 @@
  * plainly: infinities and NaN are where they belong.
  *
  * A unit is some rows of tiles of one image, or some small images. */
-#include "device/cpu/product/winograd.h"
-#include "device/cpu/product/finish.h"
+#include "device/cpu/product/blocks.h"
 #include "device/cpu/product/image.h"
+#include "device/cpu/product/roads.h"
 #include <string.h>
 
 enum {
     PLACES = SAMBA_WINOGRAD_PLACES,
     WIDTH = SAMBA_PANEL_WIDTH, /* columns of a call of the block kernel */
-    REGISTERS = 6,             /* rows that the block kernel takes at once */
-    COUNTER_BYTES = 64         /* at the start of shared scratch: the next unit to be taken */
+    REGISTERS = 6              /* rows that the block kernel takes at once */
 };
 
 typedef struct winograd {
-    const samba_cpu_machine *machine;
-    const samba_tile_program *program;
-    samba_finish finish;
+    samba_frame frame;
     const samba_blocks *blocks;
-    samba_contract contract;
     const float *image, *w;
     samba_image_axis y, x;
     samba_winograd_view view;
@@ -40,10 +36,9 @@ typedef struct winograd {
     int64_t first_y, first_x;                       /* of the image, what the first tile sees */
     int64_t taps[9], step, others, other_step, own; /* of weights: taps, elements from one to the next of a vector, and from one vector to the next */
     bool rows_lie;                                  /* vectors of weights are of rows */
-    int64_t images, image_units, box, boxes, ranges, range_blocks, units; /* box: rows of tiles */
+    int64_t images, image_units, box, boxes, ranges, range_blocks; /* box: rows of tiles */
     int64_t rows, row_blocks, pitch, place_pitch, u_pitch, u_place, sums_pitch;
-    int64_t shared_bytes, lines_at, v_at, m_at, sums_at, thread_bytes;
-    char *kept;
+    int64_t lines_at, v_at, m_at, sums_at;
 } winograd;
 
 /* ---- units ---- */
@@ -79,7 +74,7 @@ static void transform_input(const winograd *p, const winograd_unit *at, float *l
     for (int64_t image = 0; image < at->images; image++)
         for (int64_t c = 0; c < p->channels; c++)
             samba_winograd_input(p->blocks->winograd, &p->view,
-                                 p->image + samba_image_offset(&p->contract, at->image + image) + c * p->contract.b.inner[p->channel], at->tile,
+                                 p->image + samba_image_offset(&p->frame.contract, at->image + image) + c * p->frame.contract.b.inner[p->channel], at->tile,
                                  at->tiles, lines, v + c * p->pitch + image * at->tiles * p->across, p->channels * p->pitch);
 }
 
@@ -99,7 +94,7 @@ static bool transform_output(const winograd *p, const winograd_unit *at, int64_t
 /* One pixel, as it is defined. */
 static float plain_sum(const winograd *p, const float *image, const float *w, int64_t y, int64_t x)
 {
-    const samba_contract *c = &p->contract;
+    const samba_contract *c = &p->frame.contract;
     float sum = 0;
     for (int64_t channel = 0; channel < p->channels; channel++)
         for (int64_t t = 0; t < 9; t++) {
@@ -116,27 +111,22 @@ static void compute_plainly(const winograd *p, const winograd_unit *at, int64_t 
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < at->images * at->pixels; i++) {
             int64_t image = at->image + i / at->pixels, pixel = i % at->pixels;
-            sums[r * p->sums_pitch + i] = plain_sum(p, p->image + samba_image_offset(&p->contract, image), p->w + (row + r) * p->contract.a.own[0],
+            sums[r * p->sums_pitch + i] = plain_sum(p, p->image + samba_image_offset(&p->frame.contract, image), p->w + (row + r) * p->frame.contract.a.own[0],
                                                     at->y + pixel / p->x.size, pixel % p->x.size);
         }
 }
 
 /* ---- running ---- */
 
-static void finish_rows(const winograd *p, const winograd_unit *at, char *own, int64_t row, int64_t rows, const float *sums)
+static void finish_rows(const winograd *p, const samba_workspace *room, const winograd_unit *at, int64_t row, int64_t rows, const float *sums)
 {
-    int64_t col0 = at->y * p->x.size;
-    for (int64_t j = 0; j < at->images; j++, sums += at->pixels) {
-        int64_t row0 = (at->image + j) * p->m + row;
-        if (p->finish.used)
-            samba_finish_region(&p->finish, row0, rows, col0, at->pixels, sums, p->sums_pitch);
-        else
-            samba_tile_region(p->program, own, row0, rows, col0, at->pixels, sums, p->sums_pitch);
-    }
+    for (int64_t j = 0; j < at->images; j++, sums += at->pixels)
+        samba_frame_finish(&p->frame, room, (at->image + j) * p->m + row, rows, at->y * p->x.size, at->pixels, sums, p->sums_pitch);
 }
 
-static void run_unit(const winograd *p, const float *u, char *own, int64_t unit)
+static void run_unit(const winograd *p, const samba_workspace *room, const float *u, int64_t unit)
 {
+    char *own = room->own;
     winograd_unit at = place_unit(p, unit);
     int64_t tiles = at.images * at.tiles * p->across;
     float *v = (float *)(own + p->v_at), *m = (float *)(own + p->m_at), *sums = (float *)(own + p->sums_at);
@@ -144,8 +134,8 @@ static void run_unit(const winograd *p, const float *u, char *own, int64_t unit)
     for (int64_t i = at.i0; i < at.i1; i++) {
         int64_t row = row_of(p, i), rows = row_of(p, i + 1) - row;
         samba_fetch fetch = {0};
-        for (int64_t j = 0; j < at.images && !p->finish.used; j++)
-            samba_tile_fetch(p->program, (at.image + j) * p->m + row, rows, at.y * p->x.size, at.pixels, &fetch);
+        for (int64_t j = 0; j < at.images && !p->frame.finish.used; j++)
+            samba_tile_fetch(p->frame.program, (at.image + j) * p->m + row, rows, at.y * p->x.size, at.pixels, &fetch);
         for (int64_t place = 0; place < PLACES; place++)
             for (int64_t j = 0; j < tiles; j += WIDTH) {
                 samba_dense block = {.rows = rows, .cols = at_most(WIDTH, tiles - j), .k = p->channels,
@@ -157,60 +147,45 @@ static void run_unit(const winograd *p, const float *u, char *own, int64_t unit)
             }
         if (!transform_output(p, &at, rows, m, sums))
             compute_plainly(p, &at, row, rows, sums);
-        finish_rows(p, &at, own, row, rows, sums);
+        finish_rows(p, room, &at, row, rows, sums);
     }
 }
 
-/* Phases: weights that are constant; weights; units, as they come free unless the epilogue collects; finishing, where it does. */
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
+static void pack(const samba_frame *frame, const samba_workspace *room, bool kept, int64_t part)
 {
-    const winograd *p = (const winograd *)state;
-    int64_t *next = (int64_t *)scratch, i;
-    float *u = (float *)(p->kept ? p->kept : scratch + COUNTER_BYTES);
-    char *own = scratch + p->shared_bytes + thread * p->thread_bytes;
-    phase -= p->kept != NULL;
-    if (phase == 0 && thread == 0)
-        __atomic_store_n(next, 0, __ATOMIC_RELAXED);
-    if (phase < 0 || (phase == 0 && !p->kept)) {
-        for (i = thread * p->others / threads; i < (thread + 1) * p->others / threads; i++)
-            transform_weights(p, u, i);
-    } else if (phase == 1 && samba_tile_has_collect(p->program)) {
-        samba_tile_begin(p->program, own);
-        for (i = thread * p->units / threads; i < (thread + 1) * p->units / threads; i++)
-            run_unit(p, u, own, i);
-    } else if (phase == 1) {
-        samba_tile_begin(p->program, own);
-        while ((i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < p->units)
-            run_unit(p, u, own, i);
-    } else if (phase == 2 && thread == 0) {
-        samba_tile_finish(p->program, scratch + p->shared_bytes, p->thread_bytes, threads);
-    }
+    transform_weights((const winograd *)frame, (float *)(kept ? room->kept : room->shared), part);
+}
+
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
+{
+    for (; unit < end; unit++)
+        run_unit((const winograd *)frame, room, (const float *)(frame->kept_parts ? room->kept : room->shared), unit);
 }
 
 /* ---- preparing ---- */
 
 static int64_t rows_for(const winograd *p, int64_t tiles)
 {
-    int64_t rows = p->machine->winograd.products / 4 / PLACES / (tiles + p->lanes) / REGISTERS * REGISTERS;
-    return rows < REGISTERS ? REGISTERS : at_most(rows, p->machine->winograd.rows);
+    int64_t rows = p->frame.machine->winograd.products / 4 / PLACES / (tiles + p->lanes) / REGISTERS * REGISTERS;
+    return rows < REGISTERS ? REGISTERS : at_most(rows, p->frame.machine->winograd.rows);
 }
 
 /* ns, about. A row of tiles costs its start, and vectors that are not full where it is short. */
 static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
 {
     double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
-    double places = PLACES * (double)p->channels * (double)rows * tiles / (p->machine->product.rate * p->lanes);
+    double places = PLACES * (double)p->channels * (double)rows * tiles / (p->frame.machine->product.rate * p->lanes);
     double few = (double)rows_for(p, rows_of_tiles * p->across);
-    return places * (p->machine->winograd.block + p->machine->winograd.block_few / few + p->machine->winograd.block_channels / (double)p->channels) +
-           (double)(rows_of_tiles * (p->channels + rows)) * (p->machine->winograd.line + p->machine->winograd.vector * vectors) + p->machine->winograd.unit_start;
+    return places * (p->frame.machine->winograd.block + p->frame.machine->winograd.block_few / few + p->frame.machine->winograd.block_channels / (double)p->channels) +
+           (double)(rows_of_tiles * (p->channels + rows)) * (p->frame.machine->winograd.line + p->frame.machine->winograd.vector * vectors) + p->frame.machine->winograd.unit_start;
 }
 
 static double cost_of(const winograd *p, int threads)
 {
     double full = unit_cost(p, p->images * p->box, divide_up(p->m, p->ranges)), last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
     double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last);
-    double dealt = (double)divide_up(p->units, threads) * (all / (double)p->units), least = all / threads;
-    double weights = (double)(p->m * p->channels) * (p->rows_lie ? p->machine->winograd.weight_lying : p->machine->winograd.weight); /* 16 places to be written and read from afar */
+    double dealt = (double)divide_up(p->frame.units, threads) * (all / (double)p->frame.units), least = all / threads;
+    double weights = (double)(p->m * p->channels) * (p->rows_lie ? p->frame.machine->winograd.weight_lying : p->frame.machine->winograd.weight); /* 16 places to be written and read from afar */
     return (dealt > least ? dealt : least) + weights / threads;
 }
 
@@ -218,8 +193,8 @@ static double choose_units(winograd *p, int threads)
 {
     winograd best = *p;
     double cost = -1;
-    int64_t area = p->down * p->across, most_images = at_most(p->batches, p->machine->winograd.tiles / area), most_box = at_most(p->down, p->machine->winograd.tiles / p->across);
-    bool whole = most_images > 1 || p->contract.whole_rows;
+    int64_t area = p->down * p->across, most_images = at_most(p->batches, p->frame.machine->winograd.tiles / area), most_box = at_most(p->down, p->frame.machine->winograd.tiles / p->across);
+    bool whole = most_images > 1 || p->frame.contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;
     for (int64_t images = 1; images <= most_images; images++)
@@ -230,7 +205,7 @@ static double choose_units(winograd *p, int threads)
                 p->box = box;
                 p->boxes = divide_up(p->down, box);
                 p->ranges = ranges;
-                p->units = p->image_units * p->boxes * ranges;
+                p->frame.units = p->image_units * p->boxes * ranges;
                 double way = cost_of(p, threads);
                 if (cost < 0 || way < cost) {
                     cost = way;
@@ -255,7 +230,7 @@ static int64_t tap_place(const samba_contract *c, const samba_image_axis *a, int
 
 static void describe_weights(winograd *p)
 {
-    const samba_contract *c = &p->contract;
+    const samba_contract *c = &p->frame.contract;
     int64_t row = c->a.own[0], channel = c->a.inner[p->channel];
     for (int64_t t = 0; t < 9; t++)
         p->taps[t] = tap_place(c, &p->y, t / 3) + tap_place(c, &p->x, t % 3);
@@ -273,8 +248,6 @@ static double init(const samba_contract_problem *problem, winograd *p)
     const samba_contract *c = &problem->contract;
     if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 || c->k_rank != 3)
         return -1;
-    p->machine = problem->machine;
-    p->contract = *c;
     p->lanes = problem->machine->kernels->lanes;
     p->channel = 3 - p->y.tap - p->x.tap;
     p->channels = c->k[p->channel];
@@ -284,13 +257,13 @@ static double init(const samba_contract_problem *problem, winograd *p)
     p->down = divide_up(p->y.size, 2);
     p->first_y = first_of(&p->y);
     p->first_x = first_of(&p->x);
-    if (p->channels < p->machine->winograd.least_channels || p->m < p->machine->winograd.least_channels || (c->whole_rows && p->across * p->down > p->machine->winograd.most_tiles) || p->across > p->machine->winograd.most_tiles)
+    if (p->channels < p->frame.machine->winograd.least_channels || p->m < p->frame.machine->winograd.least_channels || (c->whole_rows && p->across * p->down > p->frame.machine->winograd.most_tiles) || p->across > p->frame.machine->winograd.most_tiles)
         return -1;
     describe_weights(p);
     double cost = choose_units(p, problem->threads);
     int64_t tiles = p->images * p->box * p->across;
     p->pitch = round_up(tiles + p->lanes - 1, 16); /* a row of tiles may end within a vector */
-    if (PLACES * p->channels * p->pitch * 4 > p->machine->winograd.input)
+    if (PLACES * p->channels * p->pitch * 4 > p->frame.machine->winograd.input)
         return -1;
     p->row_blocks = divide_up(p->m, rows_for(p, tiles));
     p->row_blocks = round_up(p->row_blocks, p->ranges);
@@ -304,35 +277,26 @@ static double init(const samba_contract_problem *problem, winograd *p)
     return cost;
 }
 
-double samba_winograd_cost(const samba_contract_problem *problem)
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
-    winograd p = {0};
-    double cost = init(problem, &p);
-    return cost < 0 ? cost : cost + (double)p.batches * (double)p.m * (double)problem->n / problem->threads * problem->finish_cost + problem->machine->winograd.start;
+    double cost = init(problem, (winograd *)frame);
+    return cost < 0 ? cost : cost + samba_finish_time(problem) + problem->machine->winograd.start;
 }
 
-samba_status samba_prepare_winograd(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
-                                    const samba_tile_program *program, samba_prepared *prepared)
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
 {
-    winograd *p = samba_arena_alloc(prepare->arena, sizeof *p);
-    if (!p)
-        return SAMBA_ERROR_MEMORY;
-    *p = (winograd){.program = program, .blocks = prepare->machine->kernels->blocks};
-    init(problem, p);
-    samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->image = samba_factor_data(problem, &p->contract.b);
-    p->w = samba_factor_data(problem, &p->contract.a);
-    int64_t packed = round_up(PLACES * p->u_place * 4, 64), kept = problem->constant_a ? packed : 0;
-    p->shared_bytes = COUNTER_BYTES + packed - kept;
-    p->lines_at = round_up(samba_tile_thread_scratch(program), 64);
-    p->v_at = p->lines_at + round_up(samba_winograd_lines(&p->view, p->box) * 4, 64);
-    p->m_at = p->v_at + round_up(PLACES * p->channels * p->pitch * 4, 64);
-    p->sums_at = p->m_at + round_up(PLACES * p->place_pitch * 4, 64);
-    p->thread_bytes = p->sums_at + round_up(p->rows * p->sums_pitch * 4, 64);
-    *prepared = (samba_prepared){.run = run, .state = p, .shared_scratch = p->shared_bytes, .thread_scratch = p->thread_bytes};
-    prepared->refresh_phases = kept > 0;
-    prepared->kept_bytes = kept;
-    prepared->kept = kept ? &p->kept : NULL;
-    prepared->phases = prepared->refresh_phases + 2 + samba_tile_has_collect(program);
+    winograd *p = (winograd *)frame;
+    (void)to;
+    p->blocks = frame->machine->kernels->blocks;
+    p->image = samba_factor_data(problem, &frame->contract.b);
+    p->w = samba_factor_data(problem, &frame->contract.a);
+    *(problem->constant_a ? &frame->kept_parts : &frame->parts) = p->others;
+    *(problem->constant_a ? &frame->kept_bytes : &frame->shared_bytes) = PLACES * p->u_place * 4;
+    p->lines_at = samba_frame_room(frame, samba_winograd_lines(&p->view, p->box) * 4);
+    p->v_at = samba_frame_room(frame, PLACES * p->channels * p->pitch * 4);
+    p->m_at = samba_frame_room(frame, PLACES * p->place_pitch * 4);
+    p->sums_at = samba_frame_room(frame, p->rows * p->sums_pitch * 4);
     return SAMBA_OK;
 }
+
+const samba_road samba_road_winograd = {"winograd", sizeof(winograd), plan, prepare, pack, run, NULL};

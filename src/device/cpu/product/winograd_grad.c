@@ -10,8 +10,8 @@
  *
  * A unit is a range of channels by a range of rows, one for each thread, so that nobody adds up what others summed: the same bits however
  * many threads there are. Where a row's windows are not all finite they are computed again as they are defined. */
-#include "device/cpu/product/finish.h"
-#include "device/cpu/product/winograd.h"
+#include "device/cpu/product/blocks.h"
+#include "device/cpu/product/roads.h"
 #include <string.h>
 
 enum {
@@ -23,12 +23,9 @@ enum {
 };
 
 typedef struct winograd_grad {
-    const samba_cpu_machine *machine;
-    const samba_tile_program *program;
-    samba_finish finish;
+    samba_frame frame;
     const samba_kernels *kernels;
     const samba_blocks *blocks;
-    samba_contract contract;
     const float *image, *gradient;
     int image_dim, y_dim, x_dim;                              /* of k */
     int64_t images, channels, m, height, width, across, down; /* height, width: of the gradient; across, down: its tiles */
@@ -36,7 +33,7 @@ typedef struct winograd_grad {
     int64_t channel_ranges, row_ranges, range_channels, range_rows;
     int64_t together, box, boxes, tiles, pitch;               /* images of a block of tiles; rows of tiles; tiles of a block */
     int64_t channel_pitch, sums_place;                        /* of a unit's sums */
-    int64_t lines_at, strip_at, v_at, d_at, s_at, row_at, thread_bytes;
+    int64_t lines_at, strip_at, v_at, d_at, s_at, row_at;
 } winograd_grad;
 
 /* ---- what is a weight gradient ---- */
@@ -96,7 +93,7 @@ static tile_block place_tiles(const winograd_grad *p, int64_t block)
 /* Some channels by tiles, then turned into channels of each tile. */
 static void make_v(const winograd_grad *p, const grad_unit *at, const tile_block *t, char *own)
 {
-    const samba_contract *c = &p->contract;
+    const samba_contract *c = &p->frame.contract;
     float *strip = (float *)(own + p->strip_at), *v = (float *)(own + p->v_at);
     int64_t count = t->images * t->tiles * p->across;
     for (int64_t first = at->c0; first < at->c1; first += LANES) {
@@ -115,7 +112,7 @@ static void make_v(const winograd_grad *p, const grad_unit *at, const tile_block
 /* Rows [row, row + rows) by tiles. */
 static void make_d(const winograd_grad *p, const tile_block *t, int64_t row, int64_t rows, char *own)
 {
-    const samba_contract *c = &p->contract;
+    const samba_contract *c = &p->frame.contract;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < t->images; j++) {
             const float *from = p->gradient + (row + r) * c->a.own[0] + (t->image + j) * c->a.inner[p->image_dim];
@@ -146,7 +143,7 @@ static void add_products(const winograd_grad *p, const grad_unit *at, const tile
 /* A row's windows as they are defined. */
 static void compute_plainly(const winograd_grad *p, int64_t row, int64_t c0, int64_t channels, float *windows)
 {
-    const samba_contract *c = &p->contract;
+    const samba_contract *c = &p->frame.contract;
     for (int64_t i = 0; i < channels * TAPS; i++) {
         int64_t dy = p->seen.y + i % TAPS / 3, dx = p->seen.x + i % 3;
         float sum = 0;
@@ -160,23 +157,22 @@ static void compute_plainly(const winograd_grad *p, int64_t row, int64_t c0, int
     }
 }
 
-static void finish_rows(const winograd_grad *p, const grad_unit *at, char *own)
+static void finish_rows(const winograd_grad *p, const samba_workspace *room, const grad_unit *at)
 {
+    char *own = room->own;
     int64_t channels = at->c1 - at->c0;
     float *windows = (float *)(own + p->row_at);
     for (int64_t i = at->i0; i < at->i1; i++) {
         const float *s = (const float *)(own + p->s_at) + (i - at->i0) * p->channel_pitch;
         if (!p->blocks->winograd->window(s, p->sums_place, channels, windows))
             compute_plainly(p, i, at->c0, channels, windows);
-        if (p->finish.used)
-            samba_finish_region(&p->finish, i, 1, at->c0 * TAPS, channels * TAPS, windows, channels * TAPS);
-        else
-            samba_tile_region(p->program, own, i, 1, at->c0 * TAPS, channels * TAPS, windows, channels * TAPS);
+        samba_frame_finish(&p->frame, room, i, 1, at->c0 * TAPS, channels * TAPS, windows, channels * TAPS);
     }
 }
 
-static void run_unit(const winograd_grad *p, char *own, int64_t unit)
+static void run_unit(const winograd_grad *p, const samba_workspace *room, int64_t unit)
 {
+    char *own = room->own;
     grad_unit at = place_unit(p, unit);
     int64_t blocks = divide_up(p->images, p->together) * p->boxes;
     for (int64_t b = 0; b < blocks; b++) {
@@ -188,22 +184,13 @@ static void run_unit(const winograd_grad *p, char *own, int64_t unit)
             add_products(p, &at, &t, b == 0, row, rows, own);
         }
     }
-    finish_rows(p, &at, own);
+    finish_rows(p, room, &at);
 }
 
-static void run(const void *state, char *scratch, int phase, int thread, int threads)
+static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
 {
-    const winograd_grad *p = (const winograd_grad *)state;
-    int64_t units = p->channel_ranges * p->row_ranges;
-    char *own = scratch + thread * p->thread_bytes;
-    if (phase == 1) {
-        if (thread == 0)
-            samba_tile_finish(p->program, scratch, p->thread_bytes, threads);
-        return;
-    }
-    samba_tile_begin(p->program, own);
-    for (int64_t unit = thread * units / threads; unit < (thread + 1) * units / threads; unit++)
-        run_unit(p, own, unit);
+    for (; unit < end; unit++)
+        run_unit((const winograd_grad *)frame, room, unit);
 }
 
 /* ---- preparing ---- */
@@ -214,9 +201,9 @@ static double cost_of(const winograd_grad *p, int lanes)
 {
     double channels = (double)p->range_channels, rows = (double)p->range_rows, count = (double)(p->images * p->down * p->across);
     double vectors = (double)divide_up(p->across, lanes), lines = (double)(p->images * p->down), blocks = (double)(divide_up(p->images, p->together) * p->boxes);
-    double products = PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (p->machine->product.rate * lanes);
-    double turned = PLACES * count * (double)round_up(p->range_channels, LANES) * p->machine->winograd_grad.turn / lanes * 4.0;
-    return products * p->machine->winograd_grad.block + lines * (channels + rows) * (p->machine->winograd_grad.line + p->machine->winograd_grad.vector * vectors) + turned + rows * channels * (blocks * PLACES * p->machine->winograd_grad.sum_again + p->machine->winograd_grad.window) + p->machine->winograd_grad.start;
+    double products = PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (p->frame.machine->product.rate * lanes);
+    double turned = PLACES * count * (double)round_up(p->range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
+    return products * p->frame.machine->winograd_grad.block + lines * (channels + rows) * (p->frame.machine->winograd_grad.line + p->frame.machine->winograd_grad.vector * vectors) + turned + rows * channels * (blocks * PLACES * p->frame.machine->winograd_grad.sum_again + p->frame.machine->winograd_grad.window) + p->frame.machine->winograd_grad.start;
 }
 
 static double init(const samba_contract_problem *problem, winograd_grad *p)
@@ -225,8 +212,6 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     int lanes = problem->machine->kernels->lanes, threads = problem->threads;
     if (!recognize(problem, p))
         return -1;
-    p->machine = problem->machine;
-    p->contract = *c;
     p->images = c->k[p->image_dim];
     p->height = c->k[p->y_dim];
     p->width = c->k[p->x_dim];
@@ -234,15 +219,15 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     p->m = problem->m;
     p->down = divide_up(p->height, 2);
     p->across = divide_up(p->width, 2);
-    if (p->channels < p->machine->winograd_grad.least || p->m < p->machine->winograd_grad.least || p->across > p->machine->winograd_grad.most_tiles || problem->k == 0 || PLACES * p->m * p->channels * 4 > p->machine->winograd_grad.sums)
+    if (p->channels < p->frame.machine->winograd_grad.least || p->m < p->frame.machine->winograd_grad.least || p->across > p->frame.machine->winograd_grad.most_tiles || problem->k == 0 || PLACES * p->m * p->channels * 4 > p->frame.machine->winograd_grad.sums)
         return -1;
     int64_t line = round_up(p->across + 1, lanes) + lanes;
     p->seen = (samba_winograd_view){c->b.windows[0].base, c->b.windows[1].base, c->b.windows[0].limit, c->b.windows[1].limit, c->b.windows[0].stride,
                                     p->across, line};
     p->given = (samba_winograd_view){.height = p->height, .width = p->width, .pitch = c->a.inner[p->y_dim], .across = p->across, .line = line};
     int64_t area = p->down * p->across;
-    p->together = at_most(p->images, area < p->machine->winograd_grad.tiles ? p->machine->winograd_grad.tiles / area : 1);
-    p->box = p->together > 1 ? p->down : at_most(p->down, p->machine->winograd_grad.tiles / p->across < 1 ? 1 : p->machine->winograd_grad.tiles / p->across);
+    p->together = at_most(p->images, area < p->frame.machine->winograd_grad.tiles ? p->frame.machine->winograd_grad.tiles / area : 1);
+    p->box = p->together > 1 ? p->down : at_most(p->down, p->frame.machine->winograd_grad.tiles / p->across < 1 ? 1 : p->frame.machine->winograd_grad.tiles / p->across);
     p->boxes = divide_up(p->down, p->box);
     p->tiles = p->together * p->box * p->across;
     p->pitch = round_up(p->tiles + lanes - 1, 16);
@@ -267,32 +252,29 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     return cost;
 }
 
-double samba_winograd_grad_cost(const samba_contract_problem *problem)
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
-    winograd_grad p = {0};
-    double cost = init(problem, &p);
-    return cost < 0 ? cost : cost + (double)problem->m * (double)problem->n / problem->threads * problem->finish_cost;
+    double cost = init(problem, (winograd_grad *)frame);
+    return cost < 0 ? cost : cost + samba_finish_time(problem);
 }
 
-samba_status samba_prepare_winograd_grad(const samba_prepare *prepare, const samba_stage *stage, const samba_contract_problem *problem,
-                                         const samba_tile_program *program, samba_prepared *prepared)
+static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
 {
-    winograd_grad *p = samba_arena_alloc(prepare->arena, sizeof *p);
-    if (!p)
-        return SAMBA_ERROR_MEMORY;
-    *p = (winograd_grad){.program = program, .kernels = prepare->machine->kernels, .blocks = prepare->machine->kernels->blocks};
-    init(problem, p);
-    samba_finish_init(&p->finish, prepare, stage, p->blocks);
-    p->image = samba_factor_data(problem, &p->contract.b);
-    p->gradient = samba_factor_data(problem, &p->contract.a);
-    p->lines_at = round_up(samba_tile_thread_scratch(program), 64);
-    p->strip_at = p->lines_at + round_up(samba_winograd_lines(&p->seen, p->box) * 4, 64);
-    p->v_at = p->strip_at + PLACES * LANES * p->pitch * 4;
-    p->d_at = p->v_at + PLACES * p->tiles * p->channel_pitch * 4;
-    p->s_at = p->d_at + PLACES * ROWS * p->pitch * 4;
-    p->row_at = p->s_at + PLACES * p->sums_place * 4;
-    p->thread_bytes = p->row_at + round_up(p->range_channels * TAPS * 4, 64);
-    *prepared = (samba_prepared){.run = run, .state = p, .thread_scratch = p->thread_bytes};
-    prepared->phases = 1 + samba_tile_has_collect(program);
+    winograd_grad *p = (winograd_grad *)frame;
+    (void)to;
+    p->kernels = frame->machine->kernels;
+    p->blocks = p->kernels->blocks;
+    p->image = samba_factor_data(problem, &frame->contract.b);
+    p->gradient = samba_factor_data(problem, &frame->contract.a);
+    p->lines_at = samba_frame_room(frame, samba_winograd_lines(&p->seen, p->box) * 4);
+    p->strip_at = samba_frame_room(frame, PLACES * LANES * p->pitch * 4);
+    p->v_at = samba_frame_room(frame, PLACES * p->tiles * p->channel_pitch * 4);
+    p->d_at = samba_frame_room(frame, PLACES * ROWS * p->pitch * 4);
+    p->s_at = samba_frame_room(frame, PLACES * p->sums_place * 4);
+    p->row_at = samba_frame_room(frame, p->range_channels * TAPS * 4);
+    frame->units = p->channel_ranges * p->row_ranges;
+    frame->in_order = true; /* one for each thread */
     return SAMBA_OK;
 }
+
+const samba_road samba_road_winograd_grad = {"winograd_grad", sizeof(winograd_grad), plan, prepare, NULL, run, NULL};
