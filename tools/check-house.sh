@@ -40,6 +40,17 @@ for folder in "${!allowed[@]}"; do
     done < <(grep -rHoE '^#include "[^"]+"' "src/$folder" --include='*.c' --include='*.h' | sed -E 's/:#include "([^"]+)"/:\1/')
 done
 
+# What differs between machines and instruction sets stands in one place each: sizes of caches and costs in figures.def, the instruction set's
+# words in isa/. cpu.c and reuse.c bound what a file may ask for; random numbers and kernels of pooling have blocks of their own.
+while IFS= read -r line; do
+    complain "$line: sizes and costs of machines are rows of src/device/cpu/figures.def"
+done < <(cd src/device/cpu && grep -rnE '\b[0-9]+ ?<< ?(1[0-9]|2[0-9])\b|#define +[A-Z_]*(COST|FLOPS|BYTES|RATE) +[0-9.]+' . --include='*.c' --include='*.h' |
+    grep -vE '^\./(machine\.c|cpu\.c|reuse\.c|isa/|pool/pool_max\.h)')
+while IFS= read -r line; do
+    complain "$line: what depends on the instruction set stands in src/device/cpu/isa"
+done < <(cd src/device/cpu && grep -rnE '__AVX|__FMA__|__SSE|__F16C__|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__x86_64__' . --include='*.c' --include='*.h' |
+    grep -vE '^\./(isa/|barrier\.h|product/(xsmm|micro_kernel|dense)\.)')
+
 while read -r file; do
     head -1 "$file" | grep -q 'SPDX-License-Identifier' || head -2 "$file" | grep -q 'SPDX-License-Identifier' || complain "$file does not begin with its SPDX line"
     lines=$(wc -l <"$file")

@@ -11,7 +11,7 @@
 static const samba_road *const roads[] = {&samba_road_row, &samba_road_panel, &samba_road_blocks, &samba_road_depthwise, &samba_road_winograd_grad,
                                           &samba_road_winograd, &samba_road_columns, &samba_road_fold};
 
-enum { COUNTER_BYTES = 64, MOST_STATE = 16 << 10 /* bytes of a road's state, which is on the stack while roads are compared */ };
+enum { COUNTER_BYTES = 64, MOST_STATE = 16384 /* bytes of a road's state, which is on the stack while roads are compared */ };
 
 int64_t samba_frame_room(samba_frame *frame, int64_t bytes)
 {
