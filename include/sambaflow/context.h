@@ -40,6 +40,11 @@ typedef enum samba_status {
 
 typedef struct samba_context samba_context;
 
+typedef struct samba_literal { /* the bytes of a constant beside a graph's text, little endian */
+    const void *data;
+    int64_t size;
+} samba_literal;
+
 /* One hook for all memory of the library. Behaves as realloc with sizes:
  *   allocate(user, NULL, 0, n)      a new block of n > 0 bytes, aligned to 64 bytes, or NULL
  *   allocate(user, p, old, n)       the block moved or resized to n bytes, first min(old, n) bytes kept; NULL leaves p as it was

@@ -36,6 +36,8 @@ SAMBA_API samba_status samba_graph_copy(const samba_graph *graph, samba_graph **
 /* Text form, which samba_graph_parse reads back to an equal graph. Freed with samba_text_free. docs/graph.md */
 SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
 SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);
+/* The same of a text that refers to bytes beside it, as that of a PEF does to large literals: samba_session_literals has those. */
+SAMBA_API samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count, const samba_literal *literals, samba_graph **graph);
 SAMBA_API void samba_text_free(samba_context *context, char *text);
 /* Whether `model` computes what `compiled` does, both as samba_graph_copy leaves them: STATE names the first operator or output that
  * differs and where it comes from in both. Modules' paths and lines may differ, the graphs' names, and the order in which operators were called. A

@@ -159,7 +159,7 @@ SAMBA_API void samba_session_reset_stats(samba_session *session);
 SAMBA_API samba_status samba_session_reset_random(samba_session *session, uint64_t seed);
 typedef struct samba_graph_info { /* strings live as long as the session */
     const char *name;
-    const char *text; /* of what was traced (docs/graph.md) */
+    const char *text; /* of what was traced (docs/graph.md); large literals stand beside it: samba_session_literal */
     bool inference;
     int grad_accumulation_steps;
     int first_section, section_count; /* ids of its sections; the schedule's calls */
@@ -167,6 +167,10 @@ typedef struct samba_graph_info { /* strings live as long as the session */
 } samba_graph_info;
 SAMBA_API int samba_session_graph_count(const samba_session *session);
 SAMBA_API samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info);
+/* The literals that stand beside a graph's text, which refers to them by number: what samba_graph_parse_beside takes. The bytes live as long as the
+ * session. 0 where there is no such graph. */
+SAMBA_API int64_t samba_session_literal_count(const samba_session *session, int graph);
+SAMBA_API samba_status samba_session_literal(const samba_session *session, int graph, int64_t number, samba_literal *literal);
 /* Does the graph have the tensor of that name? */
 SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, const char *tensor);
 /* How a graph was mapped: "section" or "spatial"; NULL where there is no such graph. */

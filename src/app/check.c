@@ -4,6 +4,7 @@
  * asked for. The PEF decides what was not asked for: its batch, and without options of the model itself also sizes and classes.
  * With such options the model traced with them must be the graph in the PEF. */
 #include "app/app.h"
+#include "graph/graph.h"
 
 #include <string.h>
 
@@ -46,7 +47,7 @@ static void first_difference(const char *a, const char *b, char *line_a, char *l
     }
 }
 
-static samba_status trace(const samba_app_run *run, int count, const samba_app_input *inputs, char **text)
+static samba_status trace(const samba_app_run *run, int count, const samba_app_input *inputs, samba_graph **traced)
 {
     const samba_app *app = run->arguments->app;
     samba_graph *graph;
@@ -64,22 +65,44 @@ static samba_status trace(const samba_app_run *run, int count, const samba_app_i
         status = samba_graph_status(graph);
     }
     if (status == SAMBA_OK)
-        status = samba_graph_print(graph, text);
-    samba_graph_free(graph);
+        *traced = graph;
+    else
+        samba_graph_free(graph);
+    return status;
+}
+
+/* Compares text, then the literals beside it. */
+static samba_status check_text(const samba_app_run *run, const samba_plan *plan, const samba_graph *graph, samba_arena *arena)
+{
+    const samba_plan_graph *its = &plan->graphs[0];
+    char *text, ours[256], theirs[256];
+    int32_t count, same = 0;
+    uint32_t *literals;
+    SAMBA_TRY(samba_graph_print_beside(graph, arena, &text, &count, &literals));
+    samba_status status = SAMBA_OK;
+    while (same < count && same < its->literal_count && samba_blob_equal(samba_graph_blob_at(graph, literals[same]), plan->blobs[its->literals[same]]))
+        same++;
+    if (strcmp(text, its->text) != 0) {
+        first_difference(text, its->text, ours, theirs, sizeof ours);
+        status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: it has \"%s\" where they give \"%s\"",
+                            run->arguments->pef, theirs, ours);
+    } else if (same < count) {
+        status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: the values of its literal &%d are others",
+                            run->arguments->pef, same);
+    }
+    samba_text_free(run->context, text);
     return status;
 }
 
 static samba_status check_graph(const samba_app_run *run, const samba_plan *plan, int count, const samba_app_input *inputs)
 {
-    char *text, ours[256], theirs[256];
-    SAMBA_TRY(trace(run, count, inputs, &text));
-    samba_status status = SAMBA_OK;
-    if (strcmp(text, plan->graphs[0].text) != 0) {
-        first_difference(text, plan->graphs[0].text, ours, theirs, sizeof ours);
-        status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: it has \"%s\" where they give \"%s\"",
-                            run->arguments->pef, theirs, ours);
-    }
-    samba_text_free(run->context, text);
+    samba_graph *graph;
+    samba_arena arena;
+    SAMBA_TRY(trace(run, count, inputs, &graph));
+    samba_arena_init(&arena, run->context);
+    samba_status status = check_text(run, plan, graph, &arena);
+    samba_arena_free(&arena);
+    samba_graph_free(graph);
     return status;
 }
 

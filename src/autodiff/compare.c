@@ -22,6 +22,12 @@ static bool same_attrs(const samba_graph *a, const samba_node *x, const samba_gr
             memcpy(&n, q, sizeof n);
             if (strcmp(samba_graph_name_at(a, m), samba_graph_name_at(b, n)) != 0)
                 return false;
+        } else if (facts->fields[i].kind == SAMBA_FIELD_BLOB) {
+            int64_t m, n;
+            memcpy(&m, p, sizeof m);
+            memcpy(&n, q, sizeof n);
+            if (!samba_blob_equal(samba_graph_blob_at(a, m), samba_graph_blob_at(b, n)))
+                return false;
         } else if (memcmp(p, q, size) != 0) {
             return false;
         }
@@ -80,7 +86,7 @@ static void add_line(samba_text *text, const samba_graph *graph, int64_t node, i
     samba_text line;
     samba_text_init(&line, graph->context);
     if (node < graph->node_count) {
-        samba_graph_print_node(&line, graph, node, false);
+        samba_graph_print_node(&line, graph, node);
         samba_location_format(graph, graph->nodes[node].location, location);
     } else if (sink < graph->sink_count) {
         samba_graph_print_sink(&line, graph, sink);
@@ -119,17 +125,7 @@ static bool make_nodes(samba_graph *into, const samba_graph *from, samba_ref *ma
     into->recompute = true; /* a node of another phase is another node */
     for (int64_t i = 0; i < from->node_count; i++) {
         samba_node node = from->nodes[i];
-        const samba_attrs_facts *facts = &samba_attrs_table[samba_op_table[node.op].attrs];
-        memcpy(&attrs, node.attrs, facts->size);
-        char *at = (char *)&attrs;
-        for (int f = 0; f < facts->field_count; at += samba_field_size(facts->fields[f].kind), f++) {
-            int64_t name;
-            if (facts->fields[f].kind != SAMBA_FIELD_NAME)
-                continue;
-            memcpy(&name, at, sizeof name);
-            name = samba_graph_intern(into, samba_graph_name_at(from, name));
-            memcpy(at, &name, sizeof name);
-        }
+        samba_attrs_carry(into, from, &node, &attrs);
         for (int k = 0; k < node.arity; k++)
             inputs[k] = map[node.inputs[k]];
         node.inputs = inputs;

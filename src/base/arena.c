@@ -4,7 +4,7 @@
  * that would waste much of a block gets one of its own.
  *
  * A block begins with its header, padded to the alignment, so everything behind it is aligned. The first block of the list is the
- * one being cut. Blocks are zeroed when they are made and no byte is given out twice. */
+ * one being cut. Blocks are zeroed when they are made and no byte is given out twice. Blobs that the arena keeps are let go of first. */
 #include "base/base.h"
 
 #include <string.h>
@@ -17,10 +17,16 @@ struct samba_arena_block {
     size_t size, used; /* bytes, header included */
 };
 
+struct samba_arena_kept {
+    samba_arena_kept *next;
+    samba_blob *blob;
+};
+
 void samba_arena_init(samba_arena *arena, samba_context *context)
 {
     arena->context = context;
     arena->blocks = NULL;
+    arena->kept = NULL;
     arena->given = 0;
     arena->most = 0;
     arena->refused = false;
@@ -81,8 +87,22 @@ char *samba_arena_strdup(samba_arena *arena, const char *text)
     return copy;
 }
 
+samba_status samba_arena_keep(samba_arena *arena, samba_blob *blob)
+{
+    samba_arena_kept *kept = samba_arena_alloc(arena, sizeof *kept);
+    if (!kept)
+        return SAMBA_ERROR_MEMORY;
+    samba_blob_keep(blob);
+    *kept = (samba_arena_kept){arena->kept, blob};
+    arena->kept = kept;
+    return SAMBA_OK;
+}
+
 void samba_arena_free(samba_arena *arena)
 {
+    for (const samba_arena_kept *kept = arena->kept; kept; kept = kept->next)
+        samba_blob_drop(kept->blob);
+    arena->kept = NULL;
     samba_arena_block *block = arena->blocks;
     while (block) {
         samba_arena_block *next = block->next;

@@ -47,11 +47,29 @@ samba_status samba_options_take(samba_context *context, const char *call, const 
 bool samba_mul_checked(int64_t a, int64_t b, int64_t *result);
 bool samba_add_checked(int64_t a, int64_t b, int64_t *result);
 
+/* ---- bytes that several owners share (base/blob.c) ---- */
+typedef struct samba_blob {
+    samba_context *context;
+    char *data; /* aligned as any block; never changes once sealed */
+    int64_t size;
+    uint64_t hash; /* of the bytes */
+    int64_t owners;
+} samba_blob;
+/* For the caller to fill and seal, who owns it until samba_blob_drop; NULL after recording MEMORY. */
+samba_blob *samba_blob_new(samba_context *context, int64_t size);
+void samba_blob_seal(samba_blob *blob);
+samba_blob *samba_blob_copy(samba_context *context, const void *data, int64_t size); /* sealed */
+void samba_blob_keep(samba_blob *blob); /* one owner more */
+void samba_blob_drop(samba_blob *blob); /* one less; the last frees it. NULL allowed */
+bool samba_blob_equal(const samba_blob *a, const samba_blob *b); /* of sealed ones: the same bytes */
+
 /* ---- arena (base/arena.c) ---- */
 typedef struct samba_arena_block samba_arena_block;
+typedef struct samba_arena_kept samba_arena_kept;
 typedef struct samba_arena {
     samba_context *context;
     samba_arena_block *blocks;
+    samba_arena_kept *kept; /* blobs that the arena owns with others */
     size_t given, most; /* bytes given out, and how many may be; 0: as many as there are */
     bool refused; /* a request because of that */
 } samba_arena;
@@ -60,6 +78,8 @@ void samba_arena_init(samba_arena *arena, samba_context *context);
 void samba_arena_bound(samba_arena *arena, size_t most);
 void *samba_arena_alloc(samba_arena *arena, size_t size); /* zeroed, 64-byte aligned; NULL after recording MEMORY */
 char *samba_arena_strdup(samba_arena *arena, const char *text);
+/* The arena becomes an owner of the blob until it is freed. */
+samba_status samba_arena_keep(samba_arena *arena, samba_blob *blob);
 void samba_arena_free(samba_arena *arena);
 
 /* ---- bytes as text (hex.c) ---- */

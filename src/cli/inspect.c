@@ -38,15 +38,36 @@ static samba_status print(samba_context *context, const samba_plan *plan, const 
     return samba_describe_tensors(context, plan, arguments->verbose, stdout);
 }
 
-static samba_status print_text(samba_context *context, const char *graph)
+static samba_status print_text(samba_context *context, const samba_plan *plan, int32_t graph)
 {
-    samba_text text;
-    samba_text_init(&text, context);
-    samba_text_show(&text, graph, true);
-    samba_status status = text.status;
-    if (status == SAMBA_OK && text.data)
-        fputs(text.data, stdout);
-    samba_text_clear(&text);
+    samba_text whole, shown;
+    samba_text_init(&whole, context);
+    samba_text_init(&shown, context);
+    samba_plan_add_text(plan, graph, &whole);
+    if (whole.status == SAMBA_OK && whole.data)
+        samba_text_show(&shown, whole.data, true);
+    samba_status status = whole.status == SAMBA_OK ? shown.status : whole.status;
+    if (status == SAMBA_OK && shown.data)
+        fputs(shown.data, stdout);
+    samba_text_clear(&whole);
+    samba_text_clear(&shown);
+    return status;
+}
+
+static samba_status add_texts(samba_context *context, const samba_plan *plan, json_t *object)
+{
+    samba_status status = SAMBA_OK;
+    for (int32_t i = 0; i < plan->graph_count && status == SAMBA_OK; i++) {
+        samba_text text;
+        samba_text_init(&text, context);
+        samba_plan_add_text(plan, i, &text);
+        status = text.status;
+        if (status == SAMBA_OK && i == 0)
+            json_object_set_new(object, "graph_text", json_string(text.data));
+        if (status == SAMBA_OK)
+            json_object_set_new(json_array_get(json_object_get(object, "graphs"), (size_t)i), "graph_text", json_string(text.data));
+        samba_text_clear(&text);
+    }
     return status;
 }
 
@@ -61,7 +82,7 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
         status = samba_plan_memory(context, &plan, 0, samba_word_isa(NULL), &plan.memory, &here.threads, &here.isa);
     if (status == SAMBA_OK && instead) {
         for (int32_t i = 0; arguments->graph && status == SAMBA_OK && i < plan.graph_count; i++)
-            status = print_text(context, plan.graphs[i].text);
+            status = print_text(context, &plan, i);
         if (arguments->operators && status == SAMBA_OK)
             status = samba_describe_operators(context, &plan, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
@@ -69,11 +90,11 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
         json_object_set_new(object, "command", json_string("inspect"));
         json_object_set_new(object, "pef", json_string(arguments->pef));
         json_object_set_new(object, "scratch_of", json_pack("{s:i, s:s}", "threads", here.threads, "isa", here.isa));
-        if (arguments->graph)
-            json_object_set_new(object, "graph_text", json_string(plan.graphs[0].text));
-        for (int32_t i = 0; arguments->graph && i < plan.graph_count; i++)
-            json_object_set_new(json_array_get(json_object_get(object, "graphs"), (size_t)i), "graph_text", json_string(plan.graphs[i].text));
-        status = samba_json_print(context, object, stdout);
+        status = arguments->graph ? add_texts(context, &plan, object) : SAMBA_OK;
+        if (status == SAMBA_OK)
+            status = samba_json_print(context, object, stdout);
+        else
+            json_decref(object);
     } else if (status == SAMBA_OK) {
         status = print(context, &plan, &here, arguments);
     }

@@ -12,29 +12,52 @@ samba_compile_options samba_compile_defaults(void)
     return (samba_compile_options){.struct_size = sizeof(samba_compile_options), .grad_accumulation_steps = 1};
 }
 
+samba_status samba_plan_add_blob(samba_compiler *c, samba_blob *blob, int32_t *index)
+{
+    samba_plan *plan = &c->plan;
+    for (*index = 0; *index < plan->blob_count; ++*index)
+        if (samba_blob_equal(plan->blobs[*index], blob))
+            return SAMBA_OK;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->blobs, sizeof *plan->blobs, &c->blob_capacity, plan->blob_count + 1));
+    SAMBA_TRY(samba_arena_keep(&plan->arena, blob));
+    plan->blobs[plan->blob_count++] = blob;
+    return SAMBA_OK;
+}
+
+/* The text of the traced graph, and what stands beside it. */
+static samba_status write_text(samba_compiler *c, samba_plan_graph *graph)
+{
+    char *text;
+    uint32_t *literals;
+    SAMBA_TRY(samba_graph_print_beside(c->traced, &c->arena, &text, &graph->literal_count, &literals));
+    graph->text = samba_arena_strdup(&c->plan.arena, text);
+    graph->literals = samba_arena_alloc(&c->plan.arena, (size_t)graph->literal_count * sizeof *graph->literals);
+    samba_text_free(c->context, text);
+    if (!graph->text || !graph->literals)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < graph->literal_count; i++)
+        SAMBA_TRY(samba_plan_add_blob(c, samba_graph_blob_at(c->traced, literals[i]), &graph->literals[i]));
+    return SAMBA_OK;
+}
+
 /* The plan's facts of the traced graph. It has its name from the first pass on, for dumps too. */
 static samba_status identify(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
-    char *text;
-    SAMBA_TRY(samba_graph_print(c->traced, &text));
     plan->name = samba_arena_strdup(&plan->arena, c->name);
     plan->graphs = samba_arena_alloc(&plan->arena, sizeof *plan->graphs);
-    char *copy = samba_arena_strdup(&plan->arena, text);
-    samba_text_free(c->context, text);
-    if (!plan->name || !plan->graphs || !copy)
+    if (!plan->name || !plan->graphs)
         return SAMBA_ERROR_MEMORY;
     plan->ops_signature = samba_ops_signature();
     plan->graph_count = 1;
     plan->graphs[0] = (samba_plan_graph){.name = plan->name,
-                                         .text = copy,
                                          .hash = samba_graph_hash(c->traced),
                                          .inference = c->options->inference,
                                          .grad_accumulation_steps = c->options->grad_accumulation_steps,
                                          .precision = (int32_t)c->options->precision,
                                          .mapping = (int32_t)c->options->mapping,
                                          .fast_memory = c->options->fast_memory};
-    return SAMBA_OK;
+    return write_text(c, &plan->graphs[0]);
 }
 
 samba_status samba_pass_trace(samba_compiler *c)
@@ -183,6 +206,7 @@ void samba_compiler_release(samba_compiler *c)
     samba_free(x, p->tensors, sizeof(samba_plan_tensor) * (size_t)c->tensor_capacity);
     samba_free(x, p->argins, sizeof(samba_plan_argin) * (size_t)c->argin_capacity);
     samba_free(x, p->constants, sizeof(samba_plan_constant) * (size_t)c->constant_capacity);
+    samba_free(x, p->blobs, sizeof *p->blobs * (size_t)c->blob_capacity);
     samba_free(x, p->sections, sizeof(samba_plan_section) * (size_t)c->section_capacity);
     samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->call_capacity);
     samba_free(x, p->words, sizeof(char *) * (size_t)c->word_capacity);
@@ -239,6 +263,7 @@ static samba_status take_plan(samba_compiler *c, samba_plan *plan)
     SAMBA_TRY(settle(plan, plan->tensors, sizeof *plan->tensors, plan->tensor_count, &plan->tensors));
     SAMBA_TRY(settle(plan, plan->argins, sizeof *plan->argins, plan->argin_count, &plan->argins));
     SAMBA_TRY(settle(plan, plan->constants, sizeof *plan->constants, plan->constant_count, &plan->constants));
+    SAMBA_TRY(settle(plan, plan->blobs, sizeof *plan->blobs, plan->blob_count, &plan->blobs));
     return settle(plan, plan->calls, sizeof *plan->calls, plan->call_count, &plan->calls);
 }
 

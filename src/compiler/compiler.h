@@ -151,7 +151,7 @@ typedef struct samba_compiler {
     samba_uses uses;
     /* plan under construction: growing arrays in context memory, moved to the plan's arena at the end */
     samba_plan plan;
-    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity;
+    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity, blob_capacity;
     uint8_t *persistent; /* per buffer: never shares memory */
     int64_t persistent_capacity;
     samba_phase *stage_phase; /* per stage */
@@ -226,6 +226,8 @@ void samba_pieces_bufferize(samba_compiler *compiler);
 bool samba_is_computed_in_concat(const samba_access *access, samba_ref concat, samba_ref input); /* nothing to copy of it */
 static inline bool samba_is_piece(const samba_access *access, samba_ref base) { return access[base].base != base; }
 
+/* compile.c: the plan's number of these bytes, which it has once */
+samba_status samba_plan_add_blob(samba_compiler *compiler, samba_blob *blob, int32_t *index);
 /* bufferize.c */
 samba_status samba_plan_add_buffer(samba_compiler *compiler, int64_t bytes, bool persistent, int32_t *buffer);
 

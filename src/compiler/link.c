@@ -136,8 +136,9 @@ static samba_status add_constants(linker *l)
     const int32_t before = plan->constant_count;
     for (int32_t i = 0; i < l->from->plan.constant_count; i++) {
         const samba_plan_constant *its = &l->from->plan.constants[i];
-        int32_t at = 0;
-        while (at < before && (plan->constants[at].size != its->size || memcmp(plan->constants[at].data, its->data, (size_t)its->size) != 0))
+        int32_t at = 0, blob;
+        SAMBA_TRY(samba_plan_add_blob(l->into, l->from->plan.blobs[its->blob], &blob));
+        while (at < before && plan->constants[at].blob != blob)
             at++;
         if (at < before) {
             l->buffers[its->buffer] = plan->constants[at].buffer;
@@ -145,7 +146,7 @@ static samba_status add_constants(linker *l)
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
         SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->constants, sizeof *its, &l->into->constant_capacity, plan->constant_count + 1));
-        plan->constants[plan->constant_count++] = (samba_plan_constant){l->buffers[its->buffer], its->size, its->data};
+        plan->constants[plan->constant_count++] = (samba_plan_constant){l->buffers[its->buffer], blob};
     }
     return SAMBA_OK;
 }
@@ -191,6 +192,12 @@ static samba_status add_graph(linker *l)
     for (int32_t t = 0; t < plan->tensor_count; t++)
         if (l->has[t])
             graph->tensors[graph->tensor_count++] = t;
+    const int32_t *literals = graph->literals;
+    graph->literals = samba_arena_alloc(&plan->arena, sizeof *literals * (size_t)graph->literal_count);
+    if (!graph->literals)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < graph->literal_count; i++)
+        SAMBA_TRY(samba_plan_add_blob(l->into, l->from->plan.blobs[literals[i]], &graph->literals[i]));
     return SAMBA_OK;
 }
 

@@ -13,9 +13,11 @@
 #define DIMS(field) {#field, SAMBA_FIELD_DIMS},
 #define DTYPE(field) {#field, SAMBA_FIELD_DTYPE},
 #define NAME(field) {#field, SAMBA_FIELD_NAME},
+#define BLOB(field) {#field, SAMBA_FIELD_BLOB},
 #define ATTRS(kind, fields) static const samba_attrs_field fields_of_##kind[] = {fields{NULL, SAMBA_FIELD_INT}};
 #include "graph/attrs.def"
 #undef ATTRS
+#undef BLOB
 #undef NAME
 #undef DTYPE
 #undef DIMS
@@ -34,9 +36,11 @@ const samba_attrs_facts samba_attrs_table[SAMBA_ATTRS_COUNT] = {
 #define DIMS(field) +sizeof(samba_dims)
 #define DTYPE(field) +sizeof(int64_t)
 #define NAME(field) +sizeof(int64_t)
+#define BLOB(field) +sizeof(int64_t)
 #define ATTRS(kind, fields) _Static_assert(sizeof(samba_attrs_##kind) == sizeof(int64_t) fields, "a gap in attributes " #kind);
 #include "graph/attrs.def"
 #undef ATTRS
+#undef BLOB
 #undef NAME
 #undef DTYPE
 #undef DIMS
@@ -80,6 +84,9 @@ static samba_status clean_field(const samba_graph *graph, const char *op, const 
     if (field->kind == SAMBA_FIELD_NAME && (value < 0 || value >= graph->name_count))
         return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "%s: attribute %s is %lld, which is no name of the graph", op,
                           field->name, (long long)value);
+    if (field->kind == SAMBA_FIELD_BLOB && (value < 0 || value >= graph->blob_count))
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "%s: attribute %s is %lld, which is no blob of the graph", op,
+                          field->name, (long long)value);
     if (field->kind == SAMBA_FIELD_DIMS) {
         if (value < 0 || value > SAMBA_MAX_RANK)
             return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "%s: attribute %s has %lld numbers, at most %d are possible",
@@ -103,4 +110,21 @@ samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samb
         offset += samba_field_size(facts->fields[i].kind);
     }
     return SAMBA_OK;
+}
+
+void samba_attrs_carry(samba_graph *into, const samba_graph *from, const samba_node *node, samba_attrs *attrs)
+{
+    const samba_attrs_facts *facts = &samba_attrs_table[samba_op_table[node->op].attrs];
+    memset(attrs, 0, sizeof(*attrs));
+    memcpy(attrs, node->attrs, facts->size);
+    char *at = (char *)attrs;
+    for (int i = 0; i < facts->field_count; at += samba_field_size(facts->fields[i].kind), i++) {
+        const samba_field_kind kind = facts->fields[i].kind;
+        int64_t index;
+        if (kind != SAMBA_FIELD_NAME && kind != SAMBA_FIELD_BLOB)
+            continue;
+        memcpy(&index, at, sizeof(index));
+        index = kind == SAMBA_FIELD_NAME ? samba_graph_intern(into, samba_graph_name_at(from, index)) : samba_graph_blob(into, samba_graph_blob_at(from, index));
+        memcpy(at, &index, sizeof(index));
+    }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph as a container: making and freeing it, interned names, hash-consed nodes, sinks and the sticky error. It knows
+ * The graph as a container: making and freeing it, interned names and bytes, hash-consed nodes, sinks and the sticky error. It knows
  * nothing of what operators mean; samba_emit (ops/emit.c) infers and then adds here.
  *
  * Invariants: a node is never changed after it was added; no two nodes are equal; inputs come before users and are never of a
@@ -140,11 +140,19 @@ static void table_put(uint32_t *table, int64_t size, uint64_t hash, int64_t inde
     table[slot] = (uint32_t)index + 1;
 }
 
-/* Doubles a table that would become more than half full. `names` tells which of the two it is. */
-static samba_status reserve_table(samba_graph *graph, bool names)
+typedef enum table_kind { NODES, NAMES, BLOBS } table_kind;
+
+static uint64_t hash_at(const samba_graph *graph, table_kind kind, int64_t index)
 {
-    uint32_t **table = names ? &graph->name_table : &graph->table;
-    int64_t *size = names ? &graph->name_table_size : &graph->table_size, count = names ? graph->name_count : graph->node_count;
+    return kind == NODES ? hash_node(&graph->nodes[index]) : kind == NAMES ? hash_text(graph->names[index]) : graph->blobs[index]->hash;
+}
+
+/* Doubles a table that would become more than half full. */
+static samba_status reserve_table(samba_graph *graph, table_kind kind)
+{
+    uint32_t **table = kind == NODES ? &graph->table : kind == NAMES ? &graph->name_table : &graph->blob_table;
+    int64_t *size = kind == NODES ? &graph->table_size : kind == NAMES ? &graph->name_table_size : &graph->blob_table_size;
+    const int64_t count = kind == NODES ? graph->node_count : kind == NAMES ? graph->name_count : graph->blob_count;
     if (2 * (count + 1) <= *size)
         return SAMBA_OK;
     int64_t new_size = *size ? 2 * *size : 64;
@@ -152,7 +160,7 @@ static samba_status reserve_table(samba_graph *graph, bool names)
     if (!new_table)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++)
-        table_put(new_table, new_size, names ? hash_text(graph->names[i]) : hash_node(&graph->nodes[i]), i);
+        table_put(new_table, new_size, hash_at(graph, kind, i), i);
     if (*table)
         samba_free(graph->context, *table, (size_t)*size * sizeof(uint32_t));
     *table = new_table;
@@ -205,6 +213,8 @@ void samba_graph_free(samba_graph *graph)
     free_array(graph, graph->table, graph->table_size, sizeof(*graph->table));
     free_array(graph, graph->names, graph->name_capacity, sizeof(*graph->names));
     free_array(graph, graph->name_table, graph->name_table_size, sizeof(*graph->name_table));
+    free_array(graph, graph->blobs, graph->blob_capacity, sizeof(*graph->blobs));
+    free_array(graph, graph->blob_table, graph->blob_table_size, sizeof(*graph->blob_table));
     free_array(graph, graph->leaves, graph->leaf_capacity, sizeof(*graph->leaves));
     free_array(graph, graph->sinks, graph->sink_capacity, sizeof(*graph->sinks));
     free_array(graph, graph->scopes, graph->scope_capacity, sizeof(*graph->scopes));
@@ -238,7 +248,7 @@ uint32_t samba_graph_intern(samba_graph *graph, const char *name)
     if (found >= 0)
         return (uint32_t)found;
     char *copy = samba_arena_strdup(&graph->arena, name);
-    if (!copy || graph->name_count >= MAX_NODES || reserve_table(graph, true) != SAMBA_OK || grow_names(graph) != SAMBA_OK) {
+    if (!copy || graph->name_count >= MAX_NODES || reserve_table(graph, NAMES) != SAMBA_OK || grow_names(graph) != SAMBA_OK) {
         samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
         return 0;
     }
@@ -246,6 +256,58 @@ uint32_t samba_graph_intern(samba_graph *graph, const char *name)
     graph->names[graph->name_count] = copy;
     graph->leaves[graph->name_count] = (samba_named_leaf){0, 0};
     return (uint32_t)graph->name_count++;
+}
+
+/* ---- bytes ---- */
+
+/* Index of these bytes, or -1. */
+static int64_t find_blob(const samba_graph *graph, const samba_blob *blob)
+{
+    if (graph->blob_table_size == 0)
+        return -1;
+    uint64_t mask = (uint64_t)graph->blob_table_size - 1;
+    for (uint64_t slot = blob->hash & mask; graph->blob_table[slot]; slot = (slot + 1) & mask)
+        if (samba_blob_equal(graph->blobs[graph->blob_table[slot] - 1], blob))
+            return graph->blob_table[slot] - 1;
+    return -1;
+}
+
+static samba_status add_blob(samba_graph *graph, samba_blob *blob)
+{
+    void *items = graph->blobs;
+    if (graph->blob_count >= MAX_NODES)
+        return samba_fail(graph->context, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 literals");
+    samba_status status = samba_grow(graph->context, &items, sizeof(*graph->blobs), &graph->blob_capacity, graph->blob_count + 1);
+    graph->blobs = items;
+    SAMBA_TRY(status);
+    SAMBA_TRY(reserve_table(graph, BLOBS));
+    if (blob->context == graph->context) {
+        SAMBA_TRY(samba_arena_keep(&graph->arena, blob));
+    } else { /* of a context that may go before this one */
+        blob = samba_blob_copy(graph->context, blob->data, blob->size);
+        if (!blob)
+            return SAMBA_ERROR_MEMORY;
+        status = samba_arena_keep(&graph->arena, blob);
+        samba_blob_drop(blob);
+        SAMBA_TRY(status);
+    }
+    table_put(graph->blob_table, graph->blob_table_size, blob->hash, graph->blob_count);
+    graph->blobs[graph->blob_count++] = blob;
+    return SAMBA_OK;
+}
+
+uint32_t samba_graph_blob(samba_graph *graph, samba_blob *blob)
+{
+    if (graph->status != SAMBA_OK)
+        return 0;
+    int64_t found = blob ? find_blob(graph, blob) : -1;
+    if (found >= 0)
+        return (uint32_t)found;
+    samba_status status = blob ? add_blob(graph, blob) : SAMBA_ERROR_MEMORY;
+    if (status == SAMBA_OK)
+        return (uint32_t)(graph->blob_count - 1);
+    samba_graph_stick(graph, status);
+    return 0;
 }
 
 samba_location samba_graph_location(samba_graph *graph, const samba_graph *other, samba_location location)
@@ -351,7 +413,7 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
         return fail_taken_name(graph, &node, &graph->nodes[graph->leaves[name].ref - 1]);
     if (graph->node_count >= MAX_NODES)
         return samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 nodes");
-    if (grow_nodes(graph) != SAMBA_OK || reserve_table(graph, false) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
+    if (grow_nodes(graph) != SAMBA_OK || reserve_table(graph, NODES) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
         return samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
     samba_ref ref = (samba_ref)graph->node_count;
     table_put(graph->table, graph->table_size, hash_node(&node), ref);

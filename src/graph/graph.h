@@ -48,12 +48,14 @@ typedef struct samba_dims { /* a list of up to 8 numbers: a shape, strides, dims
 #define DIMS(field) samba_dims field;
 #define DTYPE(field) int64_t field;
 #define NAME(field) int64_t field; /* index into the graph's names */
+#define BLOB(field) int64_t field; /* index into the graph's blobs */
 #define ATTRS(kind, fields)                      \
     typedef struct samba_attrs_##kind {          \
         fields int64_t unused_;                  \
     } samba_attrs_##kind;
 #include "graph/attrs.def"
 #undef ATTRS
+#undef BLOB
 #undef NAME
 #undef DTYPE
 #undef DIMS
@@ -75,7 +77,8 @@ typedef enum samba_field_kind {
     SAMBA_FIELD_REAL,
     SAMBA_FIELD_DIMS,
     SAMBA_FIELD_DTYPE,
-    SAMBA_FIELD_NAME
+    SAMBA_FIELD_NAME,
+    SAMBA_FIELD_BLOB
 } samba_field_kind;
 typedef struct samba_attrs_field {
     const char *name;
@@ -144,7 +147,7 @@ typedef struct samba_outer_scope { /* what samba_scope_pop brings back */
 
 struct samba_graph {
     samba_context *context;
-    samba_arena arena; /* inputs, attributes, names */
+    samba_arena arena; /* inputs, attributes, names; owns the blobs with others */
     char *name;
     samba_node *nodes;
     int64_t node_count, node_capacity;
@@ -154,6 +157,10 @@ struct samba_graph {
     int64_t name_count, name_capacity;
     uint32_t *name_table; /* as table */
     int64_t name_table_size;
+    samba_blob **blobs; /* bytes of literals, each once */
+    int64_t blob_count, blob_capacity;
+    uint32_t *blob_table; /* as table */
+    int64_t blob_table_size;
     samba_named_leaf *leaves; /* per name */
     int64_t leaf_capacity;
     samba_sink *sinks;
@@ -181,8 +188,10 @@ samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref
 
 /* ---- graph/attrs.c ---- */
 /* Copies attributes field by field to a zeroed union in their only normal form (unused list elements 0, one NaN), so that equal
- * attributes are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name. */
+ * attributes are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name or blob. */
 samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
+/* A node's attributes as another graph has them: its names and bytes are added there. After an error `into` has it. */
+void samba_attrs_carry(samba_graph *into, const samba_graph *from, const samba_node *node, samba_attrs *attrs);
 
 /* ---- graph/graph.c ---- */
 /* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and location are the graph's,
@@ -191,6 +200,9 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto);
 /* The node equal to `node`, phase included, or SAMBA_NONE. */
 samba_ref samba_graph_find(const samba_graph *graph, const samba_node *node);
 uint32_t samba_graph_intern(samba_graph *graph, const char *name); /* 0 after an error */
+/* The index of these bytes among the graph's blobs, of which it becomes an owner unless it has them; 0 after an error. `blob` may be NULL after one
+ * that the context has. */
+uint32_t samba_graph_blob(samba_graph *graph, samba_blob *blob);
 /* Adds a sink. An output or loss needs a name no other one and no leaf has; an assignment a parameter or state of the value's
  * dtype and shape that nothing else assigns in that phase. */
 void samba_graph_sink(samba_graph *graph, samba_sink sink);
@@ -209,6 +221,7 @@ samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
 static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
 static inline const char *samba_graph_name_at(const samba_graph *graph, int64_t index) { return graph->names[index]; }
+static inline samba_blob *samba_graph_blob_at(const samba_graph *graph, int64_t index) { return graph->blobs[index]; }
 /* The location of this graph that says what `location` says in another one. */
 samba_location samba_graph_location(samba_graph *graph, const samba_graph *other, samba_location location);
 #define SAMBA_LOCATION_TEXT 512
@@ -235,8 +248,14 @@ samba_status samba_graph_prune(const samba_graph *in, samba_graph **out);
 /* A node that a rewrite leaves alone: the same operator on `inputs`, names interned anew. */
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 
-/* ---- graph/print.c: a line of the text without its end; of a node also without its location ---- */
-void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool locations);
+/* ---- graph/print.c ---- */
+/* The text as a PEF has it: literals of more than SAMBA_LITERAL_INLINE bytes stand beside it and are referred to as &0, &1 ... in the order in which
+ * nodes use them, equal ones once. `literals`, in `arena`, has the graph's index of each. */
+#define SAMBA_LITERAL_INLINE 64 /* bytes: as many as the PEF would pad a blob to */
+samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *arena, char **text, int32_t *count, uint32_t **literals);
+/* Lines of the text without their ends, for messages: of a node without its location and with no more than the first bytes of a literal. */
+#define SAMBA_LITERAL_SHOWN 256
+void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index);
 void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index);
 
 /* ---- graph/print.c, graph/parse.c: numbers as the text form has them, whatever the locale ---- */

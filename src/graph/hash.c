@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structure hash of a whole graph: nodes in order, then sinks. Names count by their text, since their indices depend on the
- * order in which they were interned; the graph's name and locations do not count. */
+ * The structure hash of a whole graph: nodes in order, then sinks. Names count by their text and literals by the hash of their bytes, since their
+ * indices depend on the order in which they were met; the graph's name and locations do not count. */
 #include "graph/graph.h"
 #include <string.h>
 
@@ -21,6 +21,10 @@ static uint64_t hash_attrs(const samba_graph *graph, const samba_node *node, uin
             int64_t name;
             memcpy(&name, at, sizeof(name));
             hash = hash_name(graph, name, hash);
+        } else if (facts->fields[i].kind == SAMBA_FIELD_BLOB) {
+            int64_t blob;
+            memcpy(&blob, at, sizeof(blob));
+            hash = samba_hash(&samba_graph_blob_at(graph, blob)->hash, sizeof(uint64_t), hash);
         } else {
             hash = samba_hash(at, size, hash);
         }

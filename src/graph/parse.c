@@ -15,6 +15,8 @@ typedef struct parser {
     samba_context *context;
     samba_arena scratch;
     samba_graph *graph;
+    int64_t literal_count; /* beside the text */
+    const samba_literal *literals;
     const char *at; /* next byte */
     int64_t line;
     samba_ref inputs[SAMBA_MAX_ARITY];
@@ -222,6 +224,51 @@ static samba_status parse_name(parser *p, const char *what, uint32_t *name)
     return p->graph->status;
 }
 
+/* Two hexadecimal digits a byte, in quotes. */
+static samba_status parse_digits(parser *p, samba_blob **blob)
+{
+    static const char digits[] = "0123456789abcdef";
+    SAMBA_TRY(expect(p, "\"", "the bytes of a literal: quoted digits, or '&' and a number"));
+    size_t length = strspn(p->at, digits);
+    if (p->at[length] != '"' || length % 2 != 0) {
+        p->at += length;
+        return expected(p, "two hexadecimal digits for each byte, then '\"'");
+    }
+    *blob = samba_blob_new(p->context, (int64_t)(length / 2));
+    if (!*blob)
+        return SAMBA_ERROR_MEMORY;
+    samba_hex_decode(p->at, length / 2, (*blob)->data);
+    samba_blob_seal(*blob);
+    p->at += length + 1;
+    return SAMBA_OK;
+}
+
+/* &N: bytes that came with the text. */
+static samba_status parse_beside(parser *p, samba_blob **blob)
+{
+    const char *number = p->at;
+    int64_t value;
+    SAMBA_TRY(parse_int(p, "the number of a literal beside the text", &value));
+    if (p->literal_count == 0)
+        return samba_fail(p->context, SAMBA_ERROR_FORMAT, "line %lld: the bytes of this literal stand beside the text: give both to samba_graph_parse_beside",
+                          (long long)p->line);
+    if (value < 0 || value >= p->literal_count) {
+        p->at = number;
+        return expected(p, "the number of a literal beside the text");
+    }
+    *blob = samba_blob_copy(p->context, p->literals[value].data, p->literals[value].size);
+    return *blob ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
+static samba_status parse_blob(parser *p, int64_t *index)
+{
+    samba_blob *blob = NULL;
+    SAMBA_TRY(take(p, "&") ? parse_beside(p, &blob) : parse_digits(p, &blob));
+    *index = samba_graph_blob(p->graph, blob);
+    samba_blob_drop(blob);
+    return p->graph->status;
+}
+
 /* %N of a node that is there already. */
 static samba_status parse_ref(parser *p, samba_ref *ref)
 {
@@ -282,6 +329,9 @@ static samba_status parse_field(parser *p, const samba_attrs_field *field, char 
     case SAMBA_FIELD_NAME:
         SAMBA_TRY(parse_name(p, "a quoted name", &name));
         number = name;
+        break;
+    case SAMBA_FIELD_BLOB:
+        SAMBA_TRY(parse_blob(p, &number));
         break;
     }
     memcpy(to, &number, sizeof(number));
@@ -432,18 +482,26 @@ static samba_status parse_text(parser *p)
     }
 }
 
-samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph)
+samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count, const samba_literal *literals, samba_graph **graph)
 {
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
     *graph = NULL;
     if (!text)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a graph's text is needed, NULL was given");
+    if (literal_count < 0 || (literal_count > 0 && !literals))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld literals beside a graph's text, in a list that is %s", (long long)literal_count, literals ? "given" : "NULL");
+    for (int64_t i = 0; i < literal_count; i++)
+        if (literals[i].size < 0 || (literals[i].size > 0 && !literals[i].data))
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "literal %lld beside a graph's text has %lld bytes at %s", (long long)i, (long long)literals[i].size,
+                              literals[i].data ? "an address" : "NULL");
     parser *p = samba_calloc(context, sizeof(*p));
     if (!p)
         return SAMBA_ERROR_MEMORY;
     p->context = context;
     p->at = text;
+    p->literal_count = literal_count;
+    p->literals = literals;
     samba_arena_init(&p->scratch, context);
     samba_status status = parse_text(p);
     if (status != SAMBA_OK) {
@@ -458,4 +516,9 @@ samba_status samba_graph_parse(samba_context *context, const char *text, samba_g
     samba_arena_free(&p->scratch);
     samba_free(context, p, sizeof(*p));
     return status;
+}
+
+samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph)
+{
+    return samba_graph_parse_beside(context, text, 0, NULL, graph);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The text form (docs/graph.md): one line a node with everything that makes it what it is, then the sinks. Printing what was
- * parsed gives the same bytes, and the same graph gives the same bytes on any machine and under any locale.
+ * parsed gives the same bytes, and the same graph gives the same bytes on any machine and under any locale. The text as a PEF has it differs in
+ * one thing: large literals stand beside it.
  *
  * The text belongs to the caller, who frees it with samba_text_free. */
 #include "base/null.h"
@@ -61,8 +62,39 @@ static void print_list(samba_text *text, int64_t count, const int64_t *numbers)
     samba_text_add(text, "]");
 }
 
-static void print_field(samba_text *text, const samba_graph *graph, const samba_attrs_field *field, const char *at)
+typedef struct printer {
+    samba_text *text;
+    const samba_graph *graph;
+    bool message;       /* a line of one: no location, and not all of a literal */
+    int32_t *numbers;   /* per blob of the graph: its number beside the text, -1 for none yet; NULL: all bytes stand in the text */
+    uint32_t *literals; /* beside the text */
+    int32_t count;
+} printer;
+
+static void print_blob(printer *p, int64_t index)
 {
+    const samba_blob *blob = samba_graph_blob_at(p->graph, index);
+    char digits[2 * SAMBA_LITERAL_SHOWN + 1];
+    if (p->numbers && blob->size > SAMBA_LITERAL_INLINE) {
+        if (p->numbers[index] < 0) {
+            p->numbers[index] = p->count;
+            p->literals[p->count++] = (uint32_t)index;
+        }
+        samba_text_add(p->text, "&%d", (int)p->numbers[index]);
+        return;
+    }
+    const int64_t shown = p->message && blob->size > SAMBA_LITERAL_SHOWN ? SAMBA_LITERAL_SHOWN : blob->size;
+    samba_text_add(p->text, "\"");
+    for (int64_t at = 0; at < shown && p->text->status == SAMBA_OK; at += SAMBA_LITERAL_SHOWN) {
+        samba_hex_encode(blob->data + at, (size_t)(shown - at < SAMBA_LITERAL_SHOWN ? shown - at : SAMBA_LITERAL_SHOWN), digits);
+        samba_text_add(p->text, "%s", digits);
+    }
+    samba_text_add(p->text, shown < blob->size ? "..." : "\"");
+}
+
+static void print_field(printer *p, const samba_attrs_field *field, const char *at)
+{
+    samba_text *text = p->text;
     char buffer[SAMBA_REAL_TEXT];
     int64_t number;
     double real;
@@ -85,13 +117,18 @@ static void print_field(samba_text *text, const samba_graph *graph, const samba_
         samba_text_add(text, "%s", samba_dtype_name((samba_dtype)number));
         break;
     case SAMBA_FIELD_NAME:
-        print_string(text, samba_graph_name_at(graph, number));
+        print_string(text, samba_graph_name_at(p->graph, number));
+        break;
+    case SAMBA_FIELD_BLOB:
+        print_blob(p, number);
         break;
     }
 }
 
-void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index, bool locations)
+static void print_node(printer *p, int64_t index)
 {
+    samba_text *text = p->text;
+    const samba_graph *graph = p->graph;
     const samba_node *node = &graph->nodes[index];
     const samba_op_syntax *op = &samba_op_table[node->op];
     samba_text_add(text, "%%%lld = %s", (long long)index, op->name);
@@ -100,7 +137,7 @@ void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t 
     const samba_attrs_facts *facts = &samba_attrs_table[op->attrs];
     size_t offset = 0;
     for (int i = 0; i < facts->field_count; i++) {
-        print_field(text, graph, &facts->fields[i], (const char *)node->attrs + offset);
+        print_field(p, &facts->fields[i], (const char *)node->attrs + offset);
         offset += samba_field_size(facts->fields[i].kind);
     }
     samba_text_add(text, " : %s", samba_dtype_name(node->dtype));
@@ -113,11 +150,17 @@ void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t 
         const char *word;
         uint32_t name;
     } location[] = {{" ", node->location.scope}, {" at ", node->location.source}, {" fusion ", node->location.fusion}};
-    for (int i = 0; i < SAMBA_COUNT(location) && locations; i++)
+    for (int i = 0; i < SAMBA_COUNT(location) && !p->message; i++)
         if (location[i].name) {
             samba_text_add(text, "%s", location[i].word);
             print_string(text, graph->names[location[i].name]);
         }
+}
+
+void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index)
+{
+    printer p = {.text = text, .graph = graph, .message = true};
+    print_node(&p, index);
 }
 
 void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index)
@@ -132,18 +175,17 @@ void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t 
     samba_text_add(text, " %%%u @%s", sink->value, samba_phase_names[sink->phase]);
 }
 
-samba_status samba_graph_print(const samba_graph *graph, char **result)
+static samba_status print_graph(printer *p, char **result)
 {
-    SAMBA_NEED(graph ? graph->context : NULL, result);
-    *result = NULL;
-    SAMBA_TRY(samba_graph_status(graph));
+    const samba_graph *graph = p->graph;
     samba_text text;
     samba_text_init(&text, graph->context);
+    p->text = &text;
     samba_text_add(&text, "graph ");
     print_string(&text, graph->name);
     samba_text_add(&text, "\n");
     for (int64_t i = 0; i < graph->node_count; i++) {
-        samba_graph_print_node(&text, graph, i, true);
+        print_node(p, i);
         samba_text_add(&text, "\n");
     }
     for (int64_t i = 0; i < graph->sink_count; i++) {
@@ -157,6 +199,32 @@ samba_status samba_graph_print(const samba_graph *graph, char **result)
     }
     samba_text_clear(&text);
     return status;
+}
+
+samba_status samba_graph_print(const samba_graph *graph, char **result)
+{
+    SAMBA_NEED(graph ? graph->context : NULL, result);
+    *result = NULL;
+    SAMBA_TRY(samba_graph_status(graph));
+    return print_graph(&(printer){.graph = graph}, result);
+}
+
+samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *arena, char **text, int32_t *count, uint32_t **literals)
+{
+    const size_t blobs = (size_t)graph->blob_count;
+    printer p = {.graph = graph};
+    *text = NULL;
+    SAMBA_TRY(samba_graph_status(graph));
+    p.numbers = samba_arena_alloc(arena, blobs * sizeof(*p.numbers));
+    p.literals = samba_arena_alloc(arena, blobs * sizeof(*p.literals));
+    if (!p.numbers || !p.literals)
+        return SAMBA_ERROR_MEMORY;
+    for (size_t i = 0; i < blobs; i++)
+        p.numbers[i] = -1;
+    SAMBA_TRY(print_graph(&p, text));
+    *count = p.count;
+    *literals = p.literals;
+    return SAMBA_OK;
 }
 
 void samba_text_free(samba_context *context, char *text)

@@ -7,25 +7,12 @@
  * The caller owns the new graph; the map is freed before returning. */
 #include "base/null.h"
 #include "graph/graph.h"
-#include <string.h>
 
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    const samba_attrs_facts *facts = &samba_attrs_table[samba_op_table[node->op].attrs];
     samba_attrs attrs;
-    memset(&attrs, 0, sizeof(attrs));
-    memcpy(&attrs, node->attrs, facts->size);
-    size_t offset = 0;
-    for (int i = 0; i < facts->field_count; i++) {
-        if (facts->fields[i].kind == SAMBA_FIELD_NAME) {
-            int64_t name;
-            memcpy(&name, (const char *)&attrs + offset, sizeof(name));
-            name = samba_graph_intern(rewriter->out, samba_graph_name_at(rewriter->in, name));
-            memcpy((char *)&attrs + offset, &name, sizeof(name));
-        }
-        offset += samba_field_size(facts->fields[i].kind);
-    }
+    samba_attrs_carry(rewriter->out, rewriter->in, node, &attrs);
     return samba_emit(rewriter->out, (samba_op)node->op, node->arity, inputs, &attrs);
 }
 

@@ -5,6 +5,8 @@
  * elements: it is a function of one seed and the element's index. */
 #include "ops/families.h"
 
+#include <string.h>
+
 samba_status samba_infer_leaf(samba_infer *infer)
 {
     /* parameter and state begin with the fields of leaf */
@@ -34,23 +36,24 @@ samba_status samba_ref_constant(const samba_reference *reference)
     return SAMBA_OK;
 }
 
-/* The values stand in the graph's names as hexadecimal text, so that equality, hashing and the text form are those of names. */
 samba_status samba_infer_literal(samba_infer *infer)
 {
     const samba_attrs_literal *attrs = &infer->attrs->literal;
     int64_t numel, bytes;
     if (!samba_shape_numel((int)attrs->shape.count, attrs->shape.at, &numel) ||
         !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)attrs->dtype), &bytes) ||
-        !samba_hex_decode(samba_graph_name_at(infer->graph, attrs->data), (size_t)bytes, NULL))
-        return samba_infer_fail(infer, SAMBA_ERROR_FORMAT, "the data is not two hexadecimal digits for each byte of the shape");
+        bytes != samba_graph_blob_at(infer->graph, attrs->data)->size)
+        return samba_infer_fail(infer, SAMBA_ERROR_FORMAT, "the data has %lld bytes, which is not what the shape takes",
+                                (long long)samba_graph_blob_at(infer->graph, attrs->data)->size);
     return samba_infer_set(infer, attrs->dtype, attrs->shape.count, attrs->shape.at);
 }
 
 samba_status samba_ref_literal(const samba_reference *reference)
 {
     const samba_array *output = reference->output;
-    samba_hex_decode(samba_graph_name_at(reference->graph, reference->attrs->literal.data),
-                     (size_t)output->numel * samba_dtype_size(output->dtype), output->data);
+    const samba_blob *blob = samba_graph_blob_at(reference->graph, reference->attrs->literal.data); /* of the output's size: inference has looked */
+    if (blob->size > 0)
+        memcpy(output->data, blob->data, (size_t)blob->size);
     return SAMBA_OK;
 }
 

@@ -8,7 +8,7 @@
  *                       counter = i/4), its top 24 bits times 2^-24 (tensor/philox.h)
  *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed,
  *                       3: training, 1 while a run trains, else 0
- *   literal             attrs.data: the values as hexadecimal text, little endian, in C order
+ *   literal             attrs.data: the values' bytes, little endian, in C order
  *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
  *   matmul, conv2d, ... of 16-bit floats give float32: the sum, not rounded
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.

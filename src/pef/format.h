@@ -5,7 +5,7 @@
  *
  *   0                 samba_pef_header, 128 bytes
  *   message_offset    the protobuf message samba.pef.Plan, then zeros up to a multiple of 64
- *   constants_offset  constants, each followed by zeros up to a multiple of 64; the file ends with the last
+ *   blobs_offset      blobs, each followed by zeros up to a multiple of 64; the file ends with the last
  *
  * Every byte is under a checksum: the header's under header_checksum, all others under body_checksum. */
 #ifndef SAMBA_PEF_FORMAT_H
@@ -28,7 +28,7 @@ typedef struct samba_pef_header {
     uint64_t body_checksum;    /* XXH3-64 of all bytes behind the header */
     uint32_t tile_count, zero; /* tile operators that the writer knew */
     uint64_t tile_signature;   /* of those: samba_pef_tile_signature */
-    int64_t message_offset, message_length, constants_offset, constants_length;
+    int64_t message_offset, message_length, blobs_offset, blobs_length;
     uint64_t reserved[4];     /* 0 */
     uint64_t header_checksum; /* XXH3-64 of the header's bytes before it */
 } samba_pef_header;
@@ -42,5 +42,8 @@ static inline int64_t samba_pef_align(int64_t offset)
 /* Hash of the names and forms of the first `count` tile operators. Operators are only ever added at the end, so a library reads
  * every file whose operators are a beginning of its own table. */
 uint64_t samba_pef_tile_signature(uint32_t count);
+
+/* older.c: roles of the tensors of a file that does not say them. */
+void samba_pef_find_roles(samba_plan *plan);
 
 #endif

@@ -61,8 +61,8 @@ static samba_status check_header(samba_context *context, const char *name, const
     if (header->zero || header->reserved[0] || header->reserved[1] || header->reserved[2] || header->reserved[3] ||
         header->message_offset != (int64_t)sizeof *header || header->message_length < 0 ||
         header->message_length > SAMBA_PEF_LARGEST_MESSAGE || header->message_length > size - header->message_offset ||
-        header->constants_offset != samba_pef_align(header->message_offset + header->message_length) ||
-        header->constants_offset > size || header->constants_length != size - header->constants_offset)
+        header->blobs_offset != samba_pef_align(header->message_offset + header->message_length) ||
+        header->blobs_offset > size || header->blobs_length != size - header->blobs_offset)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %u has them",
                           name, header->version);
     return SAMBA_OK;
@@ -72,8 +72,8 @@ static samba_status check_header(samba_context *context, const char *name, const
 typedef struct reader {
     samba_context *context;
     samba_arena *arena; /* the plan's */
-    const char *constants;
-    int64_t constants_length;
+    const char *blobs;
+    int64_t blobs_length;
     uint32_t version;
 } reader;
 
@@ -291,7 +291,10 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
 
 static samba_status take_tensor(const reader *in, const Samba__Pef__Tensor *from, samba_plan_tensor *to)
 {
+    if ((in->version >= SAMBA_PEF_BLOBS) != (from->has_role != 0))
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\" is not that of version %u", from->name, in->version);
     *to = (samba_plan_tensor){.kind = from->kind,
+                              .role = from->role,
                               .dtype = from->dtype,
                               .buffer = from->buffer,
                               .init = from->init,
@@ -308,28 +311,67 @@ static samba_status take_tensor(const reader *in, const Samba__Pef__Tensor *from
     return copy_shape(in, "a tensor's shape", from->shape, from->n_shape, SAMBA_MAX_RANK, &to->rank, to->shape);
 }
 
-/* Constants lie one behind the other without a gap beyond the alignment, so none of the file's bytes is left over. */
-static samba_status take_constants(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+/* Blobs lie one behind the other without a gap beyond the alignment, so none of the file's bytes is left over. `what` names them in messages. */
+static samba_status take_blob(const reader *in, const char *what, int32_t number, int64_t size, int64_t offset, int64_t *end, samba_blob **to)
 {
-    int64_t offset = 0;
+    if (size < 0 || offset != *end || size > in->blobs_length - offset)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s %d: %lld bytes at %lld are not where the %lld bytes of %ss have it", what, number, (long long)size,
+                          (long long)offset, (long long)in->blobs_length, what);
+    samba_blob *blob = samba_blob_copy(in->context, in->blobs + offset, size);
+    if (!blob)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = samba_arena_keep(in->arena, blob);
+    samba_blob_drop(blob);
+    *to = blob;
+    *end += samba_pef_align(size);
+    return status;
+}
+
+static samba_status check_end(const reader *in, const char *what, int64_t end)
+{
+    if (end == in->blobs_length)
+        return SAMBA_OK;
+    return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%ss take %lld bytes and the file has %lld for them", what, (long long)end, (long long)in->blobs_length);
+}
+
+/* Up to version 4 each constant has bytes of its own, and there are no blobs. */
+static samba_status take_older_constants(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    int64_t end = 0;
+    to->blob_count = to->constant_count;
+    to->blobs = samba_arena_alloc(in->arena, from->n_constants * sizeof *to->blobs);
+    if (!to->blobs)
+        return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < to->constant_count; i++) {
         const Samba__Pef__Constant *c = from->constants[i];
-        if (c->size < 0 || c->offset != offset || c->size > in->constants_length - offset)
-            return samba_fail(in->context, SAMBA_ERROR_FORMAT,
-                              "constant %d: %lld bytes at %lld are not where the %lld bytes of constants have it", i,
-                              (long long)c->size, (long long)c->offset, (long long)in->constants_length);
-        char *data = samba_arena_alloc(in->arena, (size_t)c->size);
-        if (!data)
-            return SAMBA_ERROR_MEMORY;
-        if (c->size > 0)
-            memcpy(data, in->constants + offset, (size_t)c->size);
-        to->constants[i] = (samba_plan_constant){c->buffer, c->size, data};
-        offset += samba_pef_align(c->size);
+        if (!c->has_size || !c->has_offset || c->has_blob)
+            return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constant %d is not that of version %u", i, in->version);
+        SAMBA_TRY(take_blob(in, "constant", i, c->size, c->offset, &end, &to->blobs[i]));
+        to->constants[i] = (samba_plan_constant){c->buffer, i};
     }
-    if (offset != in->constants_length)
-        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constants take %lld bytes and the file has %lld for them",
-                          (long long)offset, (long long)in->constants_length);
-    return SAMBA_OK;
+    return check_end(in, "constant", end);
+}
+
+static samba_status take_constants(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
+{
+    int64_t end = 0;
+    if (in->version < SAMBA_PEF_BLOBS && from->n_blobs > 0)
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "the message is not that of version %u", in->version);
+    if (in->version < SAMBA_PEF_BLOBS)
+        return take_older_constants(in, from, to);
+    to->blob_count = (int32_t)from->n_blobs;
+    to->blobs = samba_arena_alloc(in->arena, from->n_blobs * sizeof *to->blobs);
+    if (!to->blobs)
+        return SAMBA_ERROR_MEMORY;
+    for (int32_t i = 0; i < to->blob_count; i++)
+        SAMBA_TRY(take_blob(in, "blob", i, from->blobs[i]->size, from->blobs[i]->offset, &end, &to->blobs[i]));
+    for (int32_t i = 0; i < to->constant_count; i++) {
+        const Samba__Pef__Constant *c = from->constants[i];
+        if (c->has_size || c->has_offset || !c->has_blob)
+            return samba_fail(in->context, SAMBA_ERROR_FORMAT, "constant %d is not that of version %u", i, in->version);
+        to->constants[i] = (samba_plan_constant){c->buffer, c->blob};
+    }
+    return check_end(in, "blob", end);
 }
 
 static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
@@ -370,6 +412,8 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
     }
     for (int32_t i = 0; i < to->tensor_count; i++)
         SAMBA_TRY(take_tensor(in, from->tensors[i], &to->tensors[i]));
+    if (in->version < SAMBA_PEF_BLOBS)
+        samba_pef_find_roles(to);
     for (int32_t i = 0; i < to->argin_count; i++) {
         const Samba__Pef__Argin *a = from->argins[i];
         to->argins[i] = (samba_plan_argin){.role = a->role, .dtype = a->dtype, .buffer = a->buffer, .value = a->value};
@@ -425,6 +469,12 @@ static samba_status take_graph(const reader *in, const Samba__Pef__Graph *from, 
         return SAMBA_ERROR_MEMORY;
     if (from->n_tensors > 0)
         memcpy(to->tensors, from->tensors, from->n_tensors * sizeof *to->tensors);
+    to->literal_count = (int32_t)from->n_literals;
+    to->literals = samba_arena_alloc(in->arena, from->n_literals * sizeof *to->literals);
+    if (!to->literals)
+        return SAMBA_ERROR_MEMORY;
+    if (from->n_literals > 0)
+        memcpy(to->literals, from->literals, from->n_literals * sizeof *to->literals);
     return SAMBA_OK;
 }
 
@@ -492,7 +542,7 @@ static samba_status decode(samba_context *context, const char *name, const char 
                    : samba_fail(context, SAMBA_ERROR_FORMAT,
                                 "\"%s\" is no valid PEF: its message is not that of version %u; compile the model again", name,
                                 header.version);
-    reader in = {context, &plan->arena, bytes + header.constants_offset, header.constants_length, header.version};
+    reader in = {context, &plan->arena, bytes + header.blobs_offset, header.blobs_length, header.version};
     samba_status status = take_plan(&in, message, plan);
     if (status == SAMBA_OK)
         status = samba_plan_check(context, plan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Plan -> bytes -> file. The plan is laid over protobuf-c's structs (lists point straight into the plan), packed, and put between
- * header and constants. Only numbers and texts of the plan get in, in their order: one plan gives one sequence of bytes.
+ * header and blobs. Only numbers and texts of the plan get in, in their order: one plan gives one sequence of bytes.
  *
  * The structs and the packed message live in a scratch arena that is gone when writing ends. */
 #include "pef/format.h"
@@ -262,6 +262,8 @@ static void fill_tensor(const samba_plan_tensor *from, Samba__Pef__Tensor *to)
     to->high = from->high;
     to->ignore = from->ignore;
     to->range_user = from->range_user ? from->range_user : "";
+    to->has_role = 1;
+    to->role = from->role;
 }
 
 static void fill_memory(const samba_memory_info *from, Samba__Pef__Memory *to)
@@ -312,6 +314,8 @@ static void fill_graph(const samba_plan_graph *from, Samba__Pef__Graph *to)
     to->call_count = from->call_count;
     to->n_tensors = (size_t)from->tensor_count;
     to->tensors = from->tensors;
+    to->n_literals = (size_t)from->literal_count;
+    to->literals = from->literals;
 }
 
 static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba__Pef__Plan *message)
@@ -322,6 +326,7 @@ static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba
     message->n_tensors = (size_t)plan->tensor_count;
     message->n_argins = (size_t)plan->argin_count;
     message->n_constants = (size_t)plan->constant_count;
+    message->n_blobs = (size_t)plan->blob_count;
     message->n_graphs = (size_t)plan->graph_count;
     message->graphs = new_list(arena, plan->graph_count, sizeof **message->graphs);
     message->buffers = new_list(arena, plan->buffer_count, sizeof **message->buffers);
@@ -330,8 +335,9 @@ static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba
     message->tensors = new_list(arena, plan->tensor_count, sizeof **message->tensors);
     message->argins = new_list(arena, plan->argin_count, sizeof **message->argins);
     message->constants = new_list(arena, plan->constant_count, sizeof **message->constants);
+    message->blobs = new_list(arena, plan->blob_count, sizeof **message->blobs);
     if (!message->buffers || !message->stages || !message->sections || !message->tensors || !message->argins ||
-        !message->constants || !message->graphs)
+        !message->constants || !message->graphs || !message->blobs)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < plan->graph_count; i++)
         fill_graph(&plan->graphs[i], message->graphs[i]);
@@ -354,13 +360,18 @@ static samba_status fill_lists(samba_arena *arena, const samba_plan *plan, Samba
         message->argins[i]->buffer = plan->argins[i].buffer;
         message->argins[i]->value = plan->argins[i].value;
     }
-    int64_t offset = 0;
     for (int32_t i = 0; i < plan->constant_count; i++) {
         samba__pef__constant__init(message->constants[i]);
         message->constants[i]->buffer = plan->constants[i].buffer;
-        message->constants[i]->size = plan->constants[i].size;
-        message->constants[i]->offset = offset;
-        offset += samba_pef_align(plan->constants[i].size);
+        message->constants[i]->has_blob = 1;
+        message->constants[i]->blob = plan->constants[i].blob;
+    }
+    int64_t offset = 0;
+    for (int32_t i = 0; i < plan->blob_count; i++) {
+        samba__pef__blob__init(message->blobs[i]);
+        message->blobs[i]->size = plan->blobs[i]->size;
+        message->blobs[i]->offset = offset;
+        offset += samba_pef_align(plan->blobs[i]->size);
     }
     return SAMBA_OK;
 }
@@ -384,7 +395,7 @@ static samba_status fill_plan(samba_arena *arena, const samba_plan *plan, Samba_
     return fill_lists(arena, plan, message);
 }
 
-/* Header and message are one block; constants are copied behind, so that the checksum is taken over what reaches the disk. */
+/* Header and message are one block; blobs are copied behind, so that the checksum is taken over what reaches the disk. */
 static samba_status write_bytes(samba_context *context, const samba_plan *plan, const Samba__Pef__Plan *message, const char *path)
 {
     samba_pef_header header = {.magic = SAMBA_PEF_MAGIC,
@@ -399,25 +410,24 @@ static samba_status write_bytes(samba_context *context, const samba_plan *plan, 
         return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
                           "cannot write \"%s\": its stages take %lld bytes and a PEF has room for %lld; make the graph smaller",
                           path, (long long)header.message_length, (long long)SAMBA_PEF_LARGEST_MESSAGE);
-    header.constants_offset = samba_pef_align(header.message_offset + header.message_length);
-    for (int32_t i = 0; i < plan->constant_count; i++)
-        header.constants_length += samba_pef_align(plan->constants[i].size);
-    header.file_length = header.constants_offset + header.constants_length;
+    header.blobs_offset = samba_pef_align(header.message_offset + header.message_length);
+    for (int32_t i = 0; i < plan->blob_count; i++)
+        header.blobs_length += samba_pef_align(plan->blobs[i]->size);
+    header.file_length = header.blobs_offset + header.blobs_length;
     if (header.file_length > SAMBA_PEF_LARGEST_FILE)
         return samba_fail(
             context, SAMBA_ERROR_UNSUPPORTED,
             "cannot write \"%s\": its constants take %lld bytes and a PEF has room for %lld; give large constants as inputs",
-            path, (long long)header.constants_length, (long long)SAMBA_PEF_LARGEST_FILE);
+            path, (long long)header.blobs_length, (long long)SAMBA_PEF_LARGEST_FILE);
 
     char *bytes = samba_calloc(context, (size_t)header.file_length);
     if (!bytes)
         return SAMBA_ERROR_MEMORY;
     samba__pef__plan__pack(message, (uint8_t *)bytes + header.message_offset);
-    char *constant = bytes + header.constants_offset;
-    for (int32_t i = 0; i < plan->constant_count; i++) {
-        if (plan->constants[i].size > 0)
-            memcpy(constant, plan->constants[i].data, (size_t)plan->constants[i].size);
-        constant += samba_pef_align(plan->constants[i].size);
+    char *to = bytes + header.blobs_offset;
+    for (int32_t i = 0; i < plan->blob_count; i++) {
+        memcpy(to, plan->blobs[i]->data, (size_t)plan->blobs[i]->size);
+        to += samba_pef_align(plan->blobs[i]->size);
     }
     header.body_checksum = samba_hash(bytes + sizeof header, (size_t)header.file_length - sizeof header, 0);
     header.header_checksum = samba_hash(&header, offsetof(samba_pef_header, header_checksum), 0);

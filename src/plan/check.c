@@ -46,7 +46,8 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
                  {"sections", plan->section_count, plan->sections}, {"tensors", plan->tensor_count, plan->tensors},
                  {"argins", plan->argin_count, plan->argins},       {"constants", plan->constant_count, plan->constants},
                  {"calls", plan->call_count, plan->calls},          {"words", plan->word_count, plan->words},
-                 {"locations", plan->location_count, plan->locations},       {"graphs", plan->graph_count, plan->graphs}};
+                 {"locations", plan->location_count, plan->locations},       {"graphs", plan->graph_count, plan->graphs},
+                 {"blobs", plan->blob_count, plan->blobs}};
     for (int i = 0; i < SAMBA_COUNT(lists); i++)
         if (lists[i].count < 0 || (lists[i].count > 0 && !lists[i].items))
             return samba_fail(context, SAMBA_ERROR_FORMAT, "%d %s", lists[i].count, lists[i].what);
@@ -105,6 +106,8 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
          (tensor->kind != SAMBA_KIND_INPUT || !integral || tensor->low > tensor->high || !tensor->range_user)))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": its loss or its range of indices is impossible",
                           tensor->name);
+    if (tensor->role < SAMBA_ROLE_MODEL || tensor->role > SAMBA_ROLE_MOMENTUM || (tensor->role != SAMBA_ROLE_MODEL && tensor->kind != SAMBA_KIND_BUFFER))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": role %d is impossible for kind %d", tensor->name, tensor->role, tensor->kind);
     return SAMBA_OK;
 }
 
@@ -146,9 +149,11 @@ static samba_status check_constants(samba_context *context, const samba_plan *pl
 {
     for (int32_t i = 0; i < plan->constant_count; i++) {
         const samba_plan_constant *constant = &plan->constants[i];
-        if (!samba_check_fits(plan, constant->buffer, SAMBA_UINT8, 0, constant->size) || (constant->size > 0 && !constant->data))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes do not fit buffer %d", i,
-                              (long long)constant->size, constant->buffer);
+        if (constant->blob < 0 || constant->blob >= plan->blob_count)
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: its bytes are blob %d of %d", i, constant->blob, plan->blob_count);
+        const int64_t size = plan->blobs[constant->blob]->size;
+        if (!samba_check_fits(plan, constant->buffer, SAMBA_UINT8, 0, size))
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes do not fit buffer %d", i, (long long)size, constant->buffer);
     }
     return SAMBA_OK;
 }
@@ -181,6 +186,21 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
     return SAMBA_OK;
 }
 
+/* What the text refers to is there. */
+static samba_status check_literals(samba_context *context, const samba_plan *plan, const samba_plan_graph *graph)
+{
+    if (graph->literal_count < 0 || (graph->literal_count > 0 && !graph->literals))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": %d literals", graph->name, graph->literal_count);
+    for (int32_t i = 0; i < graph->literal_count; i++)
+        if (graph->literals[i] < 0 || graph->literals[i] >= plan->blob_count)
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": literal %d is blob %d of %d", graph->name, i, graph->literals[i], plan->blob_count);
+    int64_t number;
+    for (const char *at = graph->text; samba_plan_next_literal(at, &number, &at);)
+        if (number < 0 || number >= graph->literal_count)
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": its text refers to a literal that is none of its %d", graph->name, graph->literal_count);
+    return SAMBA_OK;
+}
+
 static samba_status check_graph(samba_context *context, const samba_plan *plan, const samba_plan_graph *graph, int32_t section, int32_t call)
 {
     if (!graph->text || !graph->name)
@@ -208,7 +228,7 @@ static samba_status check_graph(samba_context *context, const samba_plan *plan, 
         if (graph->tensors[i] < 0 || graph->tensors[i] >= plan->tensor_count || (i > 0 && graph->tensors[i] <= graph->tensors[i - 1]))
             return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": tensor %d of its list is none of %d, or out of order", graph->name, i,
                               plan->tensor_count);
-    return SAMBA_OK;
+    return check_literals(context, plan, graph);
 }
 
 /* Graphs have all sections and calls, in order, each once; what computes a section of one again is of that one. */

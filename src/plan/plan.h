@@ -8,12 +8,20 @@
 #include "plan/stage.h"
 #include <sambaflow/session.h>
 
-#define SAMBA_PEF_VERSION 4
-#define SAMBA_PEF_OLDEST 3 /* that is still read: one graph, whose facts are fields of the plan */
+#define SAMBA_PEF_VERSION 5
+#define SAMBA_PEF_BLOBS 5 /* the first whose literals are blobs and whose tensors say what they are for */
+#define SAMBA_PEF_OLDEST 3 /* that is still read; pef/older.c says how */
+
+typedef enum samba_tensor_role { /* what a buffer is for; numbers are part of the file format */
+    SAMBA_ROLE_MODEL = 0,     /* the model's; of all that is no buffer, too */
+    SAMBA_ROLE_OPTIMIZER = 1, /* what an optimizer keeps */
+    SAMBA_ROLE_MOMENTUM = 2   /* that too: what steps leave alone while momentum is 0 */
+} samba_tensor_role;
 
 typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */
     char *name;
     int32_t kind; /* samba_tensor_kind */
+    int32_t role; /* samba_tensor_role */
     int32_t dtype;
     int32_t rank;
     int64_t shape[SAMBA_MAX_RANK];
@@ -37,8 +45,7 @@ typedef struct samba_plan_argin { /* a rank-0 float64 or int64 hyperparameter, 8
 
 typedef struct samba_plan_constant { /* bytes copied into a buffer at load */
     int32_t buffer;
-    int64_t size;
-    const void *data;
+    int32_t blob;
 } samba_plan_constant;
 
 typedef struct samba_plan_section {
@@ -57,7 +64,7 @@ typedef struct samba_plan_section {
  * that several have is one and the same. */
 typedef struct samba_plan_graph {
     char *name;
-    char *text; /* text form of the traced graph */
+    char *text; /* text form of the traced graph; large literals stand beside it, as &0, &1 ... */
     uint64_t hash;
     int32_t inference, grad_accumulation_steps;
     int32_t precision; /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
@@ -67,6 +74,8 @@ typedef struct samba_plan_graph {
     int32_t first_call, call_count;
     int32_t tensor_count;
     int32_t *tensors; /* that it reads, makes or gives, ascending */
+    int32_t literal_count;
+    int32_t *literals; /* blobs that the text refers to */
 } samba_plan_graph;
 
 typedef struct samba_plan_location { /* where in the user's model operators come from, in words of the plan; 0: not known */
@@ -81,13 +90,15 @@ typedef struct samba_plan {
     uint64_t ops_signature;
     int64_t memory_bytes;  /* of the arena */
     samba_memory_info memory; /* its parts */
-    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, location_count, graph_count;
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, location_count, graph_count,
+        blob_count;
     samba_plan_graph *graphs; /* one or more */
     samba_buffer *buffers;
     samba_stage *stages;
     samba_plan_section *sections;
     samba_plan_tensor *tensors;
     samba_plan_argin *argins;
+    samba_blob **blobs; /* bytes of constants and of graphs' literals, each once; the arena owns them with others */
     samba_plan_constant *constants;
     char **words; /* of operators and locations, each once; word 0 is "" */
     samba_plan_location *locations; /* each once */
@@ -106,6 +117,12 @@ bool samba_plan_start(const samba_plan *plan, int32_t output, double *start);
 void samba_plan_add_starts(const samba_plan *plan, int32_t graph, samba_text *text);
 /* Does the graph have the tensor? */
 bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
+
+/* plan/literals.c: the next reference to a literal in a graph's text, at its '&': the number behind it, -1 for one that is none, and where it ends. NULL:
+ * there is no other. */
+const char *samba_plan_next_literal(const char *text, int64_t *number, const char **end);
+/* Adds a graph's text with all bytes in it, as samba_graph_parse takes it, of a checked plan. */
+void samba_plan_add_text(const samba_plan *plan, int32_t graph, samba_text *text);
 
 /* The lines of the user's program that a stage comes from, each once: "  [model.py:41, model.py:42]", at most SAMBA_SOURCES_SHOWN and "..." for
  * more; "" where none is known. Returns buffer. */

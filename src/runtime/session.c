@@ -79,8 +79,8 @@ static samba_status fill_memory(samba_session *session, int64_t resident)
     samba_device *device = session->device;
     SAMBA_TRY(device->interface->allocate(device, resident));
     for (int32_t i = 0; i < plan->constant_count; i++)
-        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer),
-                                           plan->constants[i].data, (size_t)plan->constants[i].size));
+        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer), plan->blobs[plan->constants[i].blob]->data,
+                                           (size_t)plan->blobs[plan->constants[i].blob]->size));
     SAMBA_TRY(samba_hyper_start(session));
     samba_weights_begin(session);
     return SAMBA_OK;
@@ -215,6 +215,23 @@ samba_status samba_session_graph_info(const samba_session *session, int index, s
                                .section_count = graph->section_count,
                                .call_count = graph->call_count};
     return SAMBA_OK;
+}
+
+samba_status samba_session_literal(const samba_session *session, int index, int64_t number, samba_literal *literal)
+{
+    SAMBA_NEED(NULL, session);
+    SAMBA_TRY(check_info(session, "samba_session_literal", literal));
+    const int64_t count = samba_session_literal_count(session, index);
+    if (number < 0 || number >= count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no literal %lld beside the text of graph %d: it has %lld", (long long)number, index, (long long)count);
+    const samba_blob *blob = session->plan.blobs[session->plan.graphs[index].literals[number]];
+    *literal = (samba_literal){blob->data, blob->size};
+    return SAMBA_OK;
+}
+
+int64_t samba_session_literal_count(const samba_session *session, int index)
+{
+    return session && index >= 0 && index < session->plan.graph_count ? session->plan.graphs[index].literal_count : 0;
 }
 
 bool samba_session_graph_has(const samba_session *session, int index, const char *name)

@@ -4,7 +4,6 @@
 #include "trace/promote.h"
 
 #include <sambaflow/elementwise.h>
-#include <string.h>
 
 /* ---- numbers ---- */
 
@@ -25,13 +24,7 @@ samba_value samba_integer(samba_graph *graph, int64_t value)
         return as_number(samba_constant(graph, (double)value, SAMBA_INT64, 0, NULL), SAMBA_INT64);
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_none(graph);
-    char text[2 * sizeof value + 1]; /* a double would round it */
-    samba_hex_encode(&value, sizeof value, text);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.literal.dtype = SAMBA_INT64;
-    attrs.literal.data = samba_graph_intern(graph, text);
-    return as_number(samba_trace_value(graph, samba_emit(graph, SAMBA_OP_literal, 0, NULL, &attrs)), SAMBA_INT64);
+    return as_number(samba_trace_literal(graph, SAMBA_INT64, 0, NULL, &value), SAMBA_INT64); /* a double would round it */
 }
 
 samba_value samba_as_number(samba_value value, samba_dtype dtype)

@@ -191,6 +191,19 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 
+samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
+{
+    samba_attrs attrs = no_attrs();
+    attrs.literal.dtype = dtype;
+    attrs.literal.shape = make_dims(rank, shape);
+    int64_t numel;
+    samba_shape_numel(rank, shape, &numel);
+    samba_blob *blob = samba_blob_copy(graph->context, data, numel * (int64_t)samba_dtype_size(dtype));
+    attrs.literal.data = samba_graph_blob(graph, blob);
+    samba_blob_drop(blob);
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_literal, 0, NULL, &attrs));
+}
+
 samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor)
 {
     if (!graph || graph->status != SAMBA_OK)
@@ -200,25 +213,9 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
                                                             tensor ? "one without" : "NULL"));
     samba_dtype dtype = samba_tensor_dtype(tensor);
     int rank = samba_tensor_rank(tensor);
-    size_t bytes = (size_t)samba_tensor_numel(tensor) * samba_dtype_size(dtype);
-    char *text = samba_alloc(graph->context, 2 * bytes + 1);
-    if (!text) {
-        samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
-        return samba_trace_value(graph, SAMBA_NONE);
-    }
-    samba_attrs attrs = no_attrs();
-    attrs.literal.dtype = dtype;
-    attrs.literal.shape = make_dims(rank, samba_tensor_shape(tensor));
-    samba_ref ref = SAMBA_NONE;
-    if (samba_tensor_is_contiguous(tensor)) {
-        samba_hex_encode(samba_tensor_data(tensor), bytes, text);
-        attrs.literal.data = samba_graph_intern(graph, text);
-        ref = samba_emit(graph, SAMBA_OP_literal, 0, NULL, &attrs);
-    } else {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant", "a contiguous tensor is needed; samba_tensor_copy makes one");
-    }
-    samba_free(graph->context, text, 2 * bytes + 1);
-    return samba_trace_value(graph, ref);
+    if (!samba_tensor_is_contiguous(tensor))
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant", "a contiguous tensor is needed; samba_tensor_copy makes one"));
+    return samba_trace_literal(graph, dtype, rank, samba_tensor_shape(tensor), samba_tensor_data(tensor));
 }
 
 samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)

@@ -45,6 +45,8 @@ bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, in
 /* "float32(2, 3)" */
 #define SAMBA_TYPE_TEXT (SAMBA_SHAPE_TEXT + 16)
 char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT]);
+/* A literal of these elements, as many as the shape, which is known to be right, says; they are copied. */
+samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data);
 /* A shape of 0 to SAMBA_MAX_RANK sizes; else the error sticks. */
 bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape);
 /* "expected <expected>, given an input ... and a weight ..." */

@@ -499,7 +499,7 @@ static samba_ref copied(layer *l, samba_ref ref, const samba_ref *map)
     samba_attrs attrs = fuzz_none();
     memcpy(&attrs, node->attrs, samba_attrs_table[samba_ops[node->op].attrs].size);
     if (node->op == SAMBA_OP_literal)
-        attrs.literal.data = samba_graph_intern(l->m->graph, samba_graph_name_at(l->graph, attrs.literal.data));
+        attrs.literal.data = samba_graph_blob(l->m->graph, samba_graph_blob_at(l->graph, attrs.literal.data));
     for (int k = 0; k < node->arity && k < 16; k++)
         inputs[k] = map[node->inputs[k]];
     return node->arity > 16 ? SAMBA_NONE : fuzz_add_or_find(l->m, (samba_op)node->op, node->arity, inputs, &attrs);

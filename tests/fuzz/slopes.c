@@ -37,28 +37,21 @@ static void widen(int64_t *dtype)
 
 static samba_ref wide_literal(samba_graph *out, const samba_graph *in, const samba_node *node)
 {
-    samba_array narrow = {(samba_dtype)node->dtype, node->rank, {0}, node_numel(node), NULL};
-    size_t bytes = (size_t)narrow.numel * samba_dtype_size(narrow.dtype), broad = (size_t)narrow.numel * 8;
-    char *text = malloc(2 * broad + 1);
-    double *values = malloc(broad + 8);
-    samba_ref made = SAMBA_NONE;
-    narrow.data = malloc(bytes + 1);
-    if (narrow.data && text && values && samba_hex_decode(samba_graph_name_at(in, node->attrs->literal.data), bytes, narrow.data)) {
-        for (int64_t i = 0; i < narrow.numel; i++)
-            values[i] = value_at(&narrow, i);
-        samba_hex_encode(values, broad, text);
-        text[2 * broad] = 0;
-        samba_attrs attrs;
-        memset(&attrs, 0, sizeof attrs);
-        attrs.literal = node->attrs->literal;
-        attrs.literal.data = samba_graph_intern(out, text);
-        attrs.literal.dtype = SAMBA_FLOAT64;
-        made = samba_emit(out, SAMBA_OP_literal, 0, NULL, &attrs);
+    samba_array narrow = {(samba_dtype)node->dtype, node->rank, {0}, node_numel(node), samba_graph_blob_at(in, node->attrs->literal.data)->data};
+    samba_blob *wide = samba_blob_new(out->context, narrow.numel * (int64_t)sizeof(double));
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    for (int64_t i = 0; wide && i < narrow.numel; i++) {
+        double value = value_at(&narrow, i);
+        memcpy(wide->data + (size_t)i * sizeof value, &value, sizeof value);
     }
-    free(values);
-    free(narrow.data);
-    free(text);
-    return made;
+    if (wide)
+        samba_blob_seal(wide);
+    attrs.literal = node->attrs->literal;
+    attrs.literal.data = samba_graph_blob(out, wide);
+    attrs.literal.dtype = SAMBA_FLOAT64;
+    samba_blob_drop(wide);
+    return samba_emit(out, SAMBA_OP_literal, 0, NULL, &attrs);
 }
 
 static samba_ref wide(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)

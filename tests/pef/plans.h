@@ -5,7 +5,8 @@
  *   make_train_plan   y = relu(x*w + b), loss = sum(y), the gradient of w, a step w -= lr * w.grad; a table looked up by `token`;
  * outputs that show the dropout rate and seed that the device had. ZEROGRAD FWD BCKWD OPT, one section each. make_zoo_plan one
  * section with a stage of every kind: contraction with windows, pools, gather, scatter, a program that reduces rows and one that
- * does the same along long rows, random numbers, coordinates, attention and its gradient, lines.
+ * does the same along long rows, random numbers, coordinates, attention and its gradient, lines; its graph's text has literals beside it, which are its
+ * constants' bytes.
  *
  * Include after cmocka.h. The plan's memory is its arena's. */
 #ifndef SAMBA_TEST_PLANS_H
@@ -52,6 +53,7 @@ static inline void plan_begin(samba_plan *plan, samba_context *context, const ch
     plan->tensors = plan_alloc(plan, MOST * sizeof *plan->tensors);
     plan->argins = plan_alloc(plan, MOST * sizeof *plan->argins);
     plan->constants = plan_alloc(plan, MOST * sizeof *plan->constants);
+    plan->blobs = plan_alloc(plan, MOST * sizeof *plan->blobs);
     plan->calls = plan_alloc(plan, MOST * sizeof *plan->calls);
 }
 
@@ -83,6 +85,22 @@ static inline int32_t plan_argin(samba_plan *plan, const char *name, int role, s
     plan->argins[plan->argin_count] =
         (samba_plan_argin){samba_arena_strdup(&plan->arena, name), role, (int32_t)dtype, plan_buffer(plan, 8), value};
     return plan->argins[plan->argin_count++].buffer;
+}
+
+static inline int32_t plan_blob(samba_plan *plan, const void *data, int64_t size)
+{
+    samba_blob *blob = samba_blob_copy(plan->arena.context, data, size);
+    assert_non_null(blob);
+    assert_int_equal(samba_arena_keep(&plan->arena, blob), SAMBA_OK);
+    samba_blob_drop(blob);
+    plan->blobs[plan->blob_count] = blob;
+    return plan->blob_count++;
+}
+
+static inline void plan_constant(samba_plan *plan, const void *data, int64_t size)
+{
+    int32_t buffer = plan_buffer(plan, size);
+    plan->constants[plan->constant_count++] = (samba_plan_constant){buffer, plan_blob(plan, data, size)};
 }
 
 static inline int32_t plan_buffer_of(const samba_plan *plan, const char *name)
@@ -216,7 +234,7 @@ static inline void make_train_tensors(samba_plan *plan, int64_t rows)
     e->init = SAMBA_INIT_NORMAL;
     e->init_b = 2;
     plan_tensor(plan, "w.grad", SAMBA_KIND_GRADIENT, SAMBA_FLOAT32, 1, columns);
-    plan_tensor(plan, "w.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_FLOAT32, 1, columns);
+    plan_tensor(plan, "w.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_FLOAT32, 1, columns)->role = SAMBA_ROLE_MOMENTUM;
     plan_tensor(plan, "y", SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 2, xy);
     plan_tensor(plan, "loss", SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 0, NULL)->is_loss = 1;
     plan_tensor(plan, "picked", SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 2, picked);
@@ -463,9 +481,13 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
     plan_tensor(plan, "in", SAMBA_KIND_INPUT, SAMBA_FLOAT32, 2, (const int64_t[]){3, 4});
     plan_tensor(plan, "out", SAMBA_KIND_OUTPUT, SAMBA_BFLOAT16, 3, (const int64_t[]){2, 1, 2});
     plan_argin(plan, "drop.p", 1, SAMBA_FLOAT64, 0.1);
-    plan->constants[plan->constant_count++] = (samba_plan_constant){plan_buffer(plan, sizeof numbers), sizeof numbers, numbers};
-    plan->constants[plan->constant_count++] = (samba_plan_constant){plan_buffer(plan, sizeof bytes), sizeof bytes, bytes};
+    plan_constant(plan, numbers, sizeof numbers);
+    plan_constant(plan, bytes, sizeof bytes);
     plan->graphs[0].inference = 1;
+    plan->graphs[0].text = samba_arena_strdup(&plan->arena, "graph \"made by hand, &7\"\n%0 = literal data=&0\n%1 = literal data=&1 # &8\n%2 = literal data=&0\n");
+    plan->graphs[0].literal_count = 2;
+    plan->graphs[0].literals = plan_alloc(plan, 2 * sizeof *plan->graphs[0].literals);
+    plan->graphs[0].literals[1] = 1;
     plan_section(plan, 1);
     make_zoo_contract(plan);
     make_zoo_kernels(plan);

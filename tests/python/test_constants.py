@@ -143,6 +143,20 @@ def test_what_differs_in_a_constant(tmp_path):
         samba.utils.trace_graph(model, x, pef=pef)
 
 
+def test_what_differs_in_a_large_constant(tmp_path):
+    """The bytes stand beside the graph's text, in the PEF once, and are told apart as those in the text are."""
+    values = torch.arange(30000.0).reshape(100, 300)
+    model = samba.from_torch_model_(Taker(lambda m, x: m.a(x) * values, a=nn.Linear(300, 300)))
+    x = (samba.randn(100, 300, name="x"),)
+    pef = samba.session.compile(model, x, inference=True, output_folder=str(tmp_path))
+    assert pathlib.Path(pef).stat().st_size < 4 * 30000 + 8192
+    samba.utils.trace_graph(model, x, pef=pef)
+    values[97, 5] = 1
+    with pytest.raises(RuntimeError, match=r"the model differs .*literal dtype=float32 shape=\[100,300\].*test_constants.py:\d+.*: element \[97, 5\] of the constant was 29105.0 and is 1.0, "
+                                           r"which is the first of 1 that differ among 30000: seed what makes it, or make it a buffer or an input$"):  # fmt: skip
+        samba.utils.trace_graph(model, x, pef=pef)
+
+
 def test_constants_that_many_places_share_are_stored_once(tmp_path):
     """Each of six layers makes the same mask, as window attention does: the file has it as often as it would have one layer's."""
     mask = 100 * 100 * 4

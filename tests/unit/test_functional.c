@@ -8,8 +8,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sys/stat.h>
 
 #include "failing_allocator.h"
+#include "graph/graph.h"
 #include "training.h"
 
 #include <sambaflow/functional.h>
@@ -234,11 +236,117 @@ static void bad_constants(void **state)
     samba_tensor_free(empty);
     samba_tensor_free(view);
     samba_tensor_free(whole);
-    static const char *const data[] = {"", "0", "00000", "0000000g", "0000000G", "000000000", "zz"};
-    for (int i = 0; i < 7; i++) {
+    static const char *const data[][2] = {{"\"\"", "0 bytes, which is not what the shape takes"},
+                                          {"\"0\"", "two hexadecimal digits"},
+                                          {"\"00000\"", "two hexadecimal digits"},
+                                          {"\"0000000g\"", "two hexadecimal digits"},
+                                          {"\"0000000G\"", "two hexadecimal digits"},
+                                          {"\"000000000\"", "two hexadecimal digits"},
+                                          {"\"zz\"", "two hexadecimal digits"},
+                                          {"\"00000000", "two hexadecimal digits"},
+                                          {"00000000", "quoted digits, or '&' and a number"},
+                                          {"\"0000000000000000\"", "8 bytes, which is not what the shape takes"},
+                                          {"&0", "give both to samba_graph_parse_beside"},
+                                          {"&", "the number of a literal"},
+                                          {"&-1", "give both to samba_graph_parse_beside"}};
+    for (int i = 0; i < (int)(sizeof data / sizeof *data); i++) {
         char text[256];
-        snprintf(text, sizeof text, "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=\"%s\" : float32[1]\noutput \"y\" %%0 @FWD\n", data[i]);
-        refuse(samba_graph_parse(context, text, &g), SAMBA_ERROR_FORMAT, "two hexadecimal digits");
+        snprintf(text, sizeof text, "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n", data[i][0]);
+        refuse(samba_graph_parse(context, text, &g), SAMBA_ERROR_FORMAT, data[i][1]);
+    }
+    const float one = 1;
+    const samba_literal given[] = {{&one, 4}, {&one, 3}, {NULL, 4}, {&one, -4}, {NULL, 0}};
+    static const struct {
+        const char *data;
+        int64_t first, count;
+        samba_status status;
+        const char *message;
+    } beside[] = {{"&1", 0, 1, SAMBA_ERROR_FORMAT, "the number of a literal beside the text, found '1'"},
+                  {"&-1", 0, 1, SAMBA_ERROR_FORMAT, "the number of a literal beside the text, found '-1'"},
+                  {"&99999999999999999999", 0, 1, SAMBA_ERROR_FORMAT, "fits 64 bits"},
+                  {"&0", 1, 1, SAMBA_ERROR_FORMAT, "3 bytes, which is not what the shape takes"},
+                  {"&0", 4, 1, SAMBA_ERROR_FORMAT, "0 bytes, which is not what the shape takes"},
+                  {"&0", 1, 2, SAMBA_ERROR_ARGUMENT, "literal 1 beside a graph's text has 4 bytes at NULL"},
+                  {"&0", 3, 1, SAMBA_ERROR_ARGUMENT, "literal 0 beside a graph's text has -4 bytes"},
+                  {"&0", 0, -1, SAMBA_ERROR_ARGUMENT, "-1 literals"}};
+    for (int i = 0; i < (int)(sizeof beside / sizeof *beside); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n", beside[i].data);
+        refuse(samba_graph_parse_beside(context, text, beside[i].count, given + beside[i].first, &g), beside[i].status, beside[i].message);
+    }
+    refuse(samba_graph_parse_beside(context, "graph \"g\"", 1, NULL, &g), SAMBA_ERROR_ARGUMENT, "in a list that is NULL");
+}
+
+/* A graph's values of `size` bytes, one byte off at `changed`. */
+static samba_graph *graph_of_bytes(int64_t size, int64_t changed)
+{
+    samba_graph *g = graph_with_input(SAMBA_UINT8, 1, SHAPE(size));
+    samba_tensor *values = tensor("values", SAMBA_UINT8, 1, &size);
+    uint8_t *bytes = samba_tensor_data(values);
+    for (int64_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(i * 7 + (i == changed));
+    samba_output(g, "y", samba_add(samba_input(g, "x"), samba_constant_tensor(g, values)));
+    samba_output(g, "z", samba_mul(samba_input(g, "x"), samba_constant_tensor(g, values))); /* the same node */
+    samba_tensor *halves;
+    need(samba_tensor_new(context, "halves", SAMBA_INT16, 1, SHAPE(size / 2), &halves)); /* the same bytes, another node */
+    memcpy(samba_tensor_data(halves), bytes, (size_t)(size / 2 * 2));
+    samba_output(g, "w", samba_mul_scalar(samba_constant_tensor(g, halves), 2));
+    samba_tensor_free(halves);
+    samba_tensor_free(values);
+    return g;
+}
+
+/* What a PEF's text refers to is what it has once, and compares as what was traced. */
+static void literals_beside_the_text(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {64, 66, 1000, 300000};
+    for (int i = 0; i < 4; i++) {
+        samba_graph *g = graph_of_bytes(sizes[i], -1), *other = graph_of_bytes(sizes[i], sizes[i] - 1), *live, *read;
+        samba_compile_options o = compile_of("beside", NULL, NULL, 0, NULL);
+        char path[256];
+        struct stat facts;
+        o.graph = g;
+        o.inference = true;
+        need(samba_compile(context, &o, path, sizeof path));
+        assert_int_equal(stat(path, &facts), 0);
+        assert_true(facts.st_size < sizes[i] + 8192); /* once, and not as digits */
+        samba_session *session = open_session(path, 1, 0);
+        const char *text = samba_session_graph_text(session);
+        const int64_t count = samba_session_literal_count(session, 0);
+        assert_int_equal(count, i > 0);
+        assert_true((strstr(text, "data=&0") != NULL) == (i > 0) && !strstr(text, "data=&1"));
+        samba_literal literal = {NULL, 0};
+        if (count > 0) {
+            need(samba_session_literal(session, 0, 0, &literal));
+            assert_int_equal(literal.size, sizes[i]);
+            refuse(samba_graph_parse(context, text, &read), SAMBA_ERROR_FORMAT, "give both to samba_graph_parse_beside");
+        }
+        refuse(samba_session_literal(session, 0, count, &literal), SAMBA_ERROR_ARGUMENT, "there is no literal");
+        refuse(samba_session_literal(session, 0, -1, &literal), SAMBA_ERROR_ARGUMENT, "there is no literal -1");
+        refuse(samba_session_literal(session, 1, 0, &literal), SAMBA_ERROR_ARGUMENT, "of graph 1: it has 0");
+        refuse(samba_session_literal(session, 0, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_literal was given no place");
+        assert_int_equal(samba_session_literal_count(session, -1), 0);
+        need(samba_graph_parse_beside(context, text, count, &literal, &read));
+        need(samba_graph_copy(g, &live));
+        need(samba_graph_compare(read, live));
+        char *whole = text_of(read), *again = text_of(live);
+        assert_string_equal(whole, again); /* all digits */
+        samba_graph_free(live);
+        need(samba_graph_copy(other, &live));
+        refuse(samba_graph_compare(read, live), SAMBA_ERROR_STATE, "First difference");
+        samba_graph_free(live);
+        samba_graph_free(read);
+        need(samba_graph_parse(context, whole, &read));
+        need(samba_graph_copy(g, &live));
+        need(samba_graph_compare(read, live));
+        samba_graph_free(live);
+        samba_text_free(context, whole);
+        samba_text_free(context, again);
+        samba_session_free(session);
+        samba_graph_free(read);
+        samba_graph_free(other);
+        samba_graph_free(g);
     }
 }
 
@@ -346,25 +454,48 @@ static void copies_have_what_is_needed(void **state)
     samba_graph_free(g);
 }
 
+/* The graph with its literals beside its text, and read back. */
+static samba_status read_back(samba_context *from, const samba_graph *g)
+{
+    samba_arena arena;
+    samba_graph *read = NULL;
+    char *text = NULL;
+    int32_t count;
+    uint32_t *numbers;
+    samba_arena_init(&arena, from);
+    samba_status status = samba_graph_print_beside(g, &arena, &text, &count, &numbers);
+    if (status == SAMBA_OK) {
+        assert_int_equal(count, 1);
+        const samba_blob *blob = samba_graph_blob_at(g, numbers[0]);
+        status = samba_graph_parse_beside(from, text, 1, &(samba_literal){blob->data, blob->size}, &read);
+    }
+    samba_graph_free(read);
+    samba_text_free(from, text);
+    samba_arena_free(&arena);
+    return status;
+}
+
 static samba_status build(samba_context *from, void *user)
 {
     (void)user;
     samba_graph *g, *copy = NULL;
     samba_tensor *example, *values = NULL;
     SAMBA_TRY(samba_graph_new(from, "memory", &g));
-    samba_status status = samba_tensor_new(from, "x", SAMBA_FLOAT32, 1, SHAPE(5), &example);
+    samba_status status = samba_tensor_new(from, "x", SAMBA_FLOAT32, 1, SHAPE(50), &example);
     if (status == SAMBA_OK) {
         status = samba_graph_add_input(g, example);
         values = example;
     }
     if (status == SAMBA_OK) {
-        samba_value x = samba_input(g, "x"), b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(5), zeros);
+        samba_value x = samba_input(g, "x"), b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(50), zeros);
         samba_assign(b, samba_add(x, samba_constant_tensor(g, values)));
-        samba_output(g, "y", samba_functional_layer_norm(b, 1, SHAPE(5), none, none, 1e-5));
+        samba_output(g, "y", samba_functional_layer_norm(b, 1, SHAPE(50), none, none, 1e-5));
         status = samba_graph_status(g);
     }
     if (status == SAMBA_OK)
         status = samba_graph_copy(g, &copy);
+    if (status == SAMBA_OK)
+        status = read_back(from, copy);
     samba_graph_free(copy);
     samba_graph_free(g);
     samba_tensor_free(values);
@@ -381,7 +512,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_functions), cmocka_unit_test(what_is_left_out), cmocka_unit_test(transposed_convolutions), cmocka_unit_test(rows_are_added), cmocka_unit_test(wrong_shapes),
-        cmocka_unit_test(tensors_in_the_graph), cmocka_unit_test(bad_constants),    cmocka_unit_test(buffers_change),
+        cmocka_unit_test(tensors_in_the_graph), cmocka_unit_test(bad_constants), cmocka_unit_test(literals_beside_the_text),    cmocka_unit_test(buffers_change),
         cmocka_unit_test(bad_buffers),          cmocka_unit_test(copies_have_what_is_needed), cmocka_unit_test(refused_allocations),
     };
     if (!training_begin())

@@ -286,6 +286,56 @@ static void joined_constants(void **unused)
     data_free(&d);
 }
 
+/* What two graphs look up is in the file once, for their memory and beside both texts; what one has alone is its own. */
+static void looking_up(samba_graph *g, const void *options)
+{
+    samba_tensor *both = tensor("both", SAMBA_FLOAT32, 2, SHAPE(100, 100)), *own = tensor("own", SAMBA_FLOAT32, 1, SHAPE(100));
+    need(samba_fill_normal(both, 3, 0, 1));
+    for (int i = 0; i < 100; i++)
+        ((float *)samba_tensor_data(own))[i] = (float)*(const double *)options;
+    samba_output(g, "y", samba_add(samba_constant_tensor(g, own), samba_add(samba_input(g, "x"), samba_constant_tensor(g, both))));
+    samba_tensor_free(both);
+    samba_tensor_free(own);
+}
+
+static void literals_are_shared(void **unused)
+{
+    (void)unused;
+    static const double factors[] = {2, 3, 3};
+    static const char *const names[] = {"two", "three", "again"};
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(100, 100));
+    samba_multigraph *m = graphs_new();
+    for (int i = 0; i < 3; i++) {
+        samba_compile_options options = compile_of(names[i], looking_up, &factors[i], 1, &x);
+        options.inference = true;
+        need(samba_multigraph_add(m, &options, false));
+    }
+    samba_session *session = graphs_open(m, 1);
+    samba_literal literals[3][2];
+    for (int i = 0; i < 3; i++) {
+        samba_graph_info info;
+        samba_graph *read, *traced;
+        need(samba_session_graph_info(session, i, &info));
+        assert_int_equal(samba_session_literal_count(session, i), 2);
+        for (int k = 0; k < 2; k++)
+            need(samba_session_literal(session, i, k, &literals[i][k]));
+        need(samba_graph_new(context, names[i], &traced));
+        need(samba_graph_add_input(traced, x));
+        looking_up(traced, &factors[i]);
+        need(samba_graph_parse_beside(context, info.text, 2, literals[i], &read));
+        need(samba_graph_compare(read, traced));
+        samba_graph_free(read);
+        samba_graph_free(traced);
+        for (int k = 0; k < 2; k++) /* which of the two is first depends on which argument C evaluates first */
+            assert_true((literals[i][k].data == literals[0][k].data) == (i == 0 || literals[i][k].size == 40000));
+    }
+    assert_ptr_equal(literals[1][0].data, literals[2][0].data);
+    assert_ptr_equal(literals[1][1].data, literals[2][1].data);
+    samba_session_free(session);
+    samba_multigraph_free(m);
+    samba_tensor_free(x);
+}
+
 static void buffers_are_shared(void **unused)
 {
     (void)unused;
@@ -613,7 +663,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place), cmocka_unit_test(inputs_are_regions),   cmocka_unit_test(graphs_have_an_order),
-        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(constants_are_shared), cmocka_unit_test(joined_constants), cmocka_unit_test(names_mean_one_thing),
+        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(constants_are_shared), cmocka_unit_test(joined_constants), cmocka_unit_test(literals_are_shared), cmocka_unit_test(names_mean_one_thing),
         cmocka_unit_test(no_memory),
     };
     if (!training_begin())

@@ -75,7 +75,7 @@ static void test_round_trip(void **unused)
         if (plan.location_count > 0)
             assert_memory_equal(plan.locations, f.plan.locations, (size_t)plan.location_count * sizeof *plan.locations);
         for (int32_t i = 0; i < plan.constant_count; i++)
-            assert_memory_equal(plan.constants[i].data, f.plan.constants[i].data, (size_t)plan.constants[i].size);
+            assert_true(samba_blob_equal(plan.blobs[plan.constants[i].blob], f.plan.blobs[f.plan.constants[i].blob]));
         assert_int_equal(samba_pef_write(f.context, &plan, path), SAMBA_OK); /* what was read writes the same file */
         void *again;
         size_t size;
@@ -158,7 +158,7 @@ static void test_headers(void **unused)
         seal(f.bytes, f.size);                                                                                                   \
         assert_message(&f, decode(&f, f.bytes, f.size), SAMBA_ERROR_FORMAT, part);                                               \
     } while (0)
-    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 4 and \"test.pef\" is version 2: compile");
+    TRY_HEADER(header.version = 2, "this library reads PEF versions 3 to 5 and \"test.pef\" is version 2: compile");
     TRY_HEADER(header.version = 99, "and \"test.pef\" is version 99: compile the model again");
     TRY_HEADER(header.endian = 0x04030201, "other byte order");
     TRY_HEADER(header.endian = 1, "writes its numbers");
@@ -171,8 +171,8 @@ static void test_headers(void **unused)
     TRY_HEADER(header.message_offset = 192, "do not lie where");
     TRY_HEADER(header.message_length = INT64_MAX, "do not lie where");
     TRY_HEADER(header.message_length = -1, "do not lie where");
-    TRY_HEADER(header.constants_offset = -64, "do not lie where");
-    TRY_HEADER(header.constants_length++, "do not lie where");
+    TRY_HEADER(header.blobs_offset = -64, "do not lie where");
+    TRY_HEADER(header.blobs_length++, "do not lie where");
     TRY_HEADER(header.message_length--, "no valid PEF");
 #undef TRY_HEADER
     memcpy(f.bytes, &original, sizeof original);
@@ -522,7 +522,23 @@ static void line_integers(samba_plan *p)
         p->stages[11].operands[i].dtype = SAMBA_INT32;
 }
 static void attention_lse(samba_plan *p) { p->stages[8].operands[7].dtype = SAMBA_BFLOAT16; }
-static void constant_size(samba_plan *p) { p->constants[1].size = 1000; }
+static void constant_size(samba_plan *p) { p->constants[0].blob = p->constants[1].blob; }
+static void role_unknown(samba_plan *p) { p->tensors[0].role = 3; }
+static void role_negative(samba_plan *p) { p->tensors[0].role = -1; }
+static void role_of_input(samba_plan *p) { p->tensors[0].role = SAMBA_ROLE_OPTIMIZER; }
+static void constant_blob(samba_plan *p) { p->constants[1].blob = 2; }
+static void constant_no_blob(samba_plan *p) { p->constants[1].blob = -1; }
+static void blobs_none(samba_plan *p) { p->blobs = NULL; }
+static void blobs_less_than_none(samba_plan *p) { p->blob_count = -1; }
+static void literal_blob(samba_plan *p) { p->graphs[0].literals[1] = 2; }
+static void literal_no_blob(samba_plan *p) { p->graphs[0].literals[0] = -1; }
+static void literals_none(samba_plan *p) { p->graphs[0].literals = NULL; }
+static void literals_less_than_none(samba_plan *p) { p->graphs[0].literal_count = -1; }
+static void literals_left_out(samba_plan *p) { p->graphs[0].literal_count = 1; }
+static void text_refers(samba_plan *p) { p->graphs[0].text = "graph \"&9\" # &9\n%0 = literal data=&2 : "; }
+static void text_refers_far(samba_plan *p) { p->graphs[0].text = "data=&0 data=&18446744073709551616"; }
+static void text_refers_to_nothing(samba_plan *p) { p->graphs[0].text = "data=&"; }
+static void text_refers_behind_a_quote(samba_plan *p) { p->graphs[0].text = "\"\\\"&\" &7"; }
 static const struct {
     change *change;
     const char *message;
@@ -587,7 +603,23 @@ static const struct {
                    {line_dtype, "operand 1 of a line is int32"},
                    {line_places, "must be int64"},
                    {line_integers, "takes floating point, not int32"},
-                   {constant_size, "constant 1: 1000 bytes"}};
+                   {constant_size, "constant 0: 100 bytes"},
+                   {constant_blob, "constant 1: its bytes are blob 2 of 2"},
+                   {constant_no_blob, "constant 1: its bytes are blob -1 of 2"},
+                   {blobs_none, "2 blobs"},
+                   {blobs_less_than_none, "-1 blobs"},
+                   {literal_blob, "literal 1 is blob 2 of 2"},
+                   {literal_no_blob, "literal 0 is blob -1 of 2"},
+                   {literals_none, "2 literals"},
+                   {literals_less_than_none, "-1 literals"},
+                   {literals_left_out, "refers to a literal that is none of its 1"},
+                   {text_refers, "refers to a literal that is none of its 2"},
+                   {text_refers_far, "refers to a literal that is none of its 2"},
+                   {text_refers_to_nothing, "refers to a literal that is none of its 2"},
+                   {text_refers_behind_a_quote, "refers to a literal that is none of its 2"},
+                   {role_unknown, "role 3 is impossible"},
+                   {role_negative, "role -1 is impossible"},
+                   {role_of_input, "\"in\": role 1 is impossible for kind 0"}};
 
 static void test_check(void **unused)
 {

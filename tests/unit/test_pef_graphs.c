@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "pef/pef.pb-c.h"
 #include "written_pef.h"
 #include "pef/format.h"
 
@@ -106,95 +107,164 @@ static void test_two(void **unused)
     end(&f);
 }
 
-/* The file as version 3 has it: facts of the one graph are fields of the plan, and there is no list of graphs. */
-static size_t as_version_3(const fixture *f, char *bytes)
+/* The file as an older version has it: constants have bytes of their own, texts all of theirs, and no buffer says what it is for; up to version 3 the facts
+ * of the one graph are fields of the plan. `left`: one of these things is left as it is. */
+typedef enum missing { NOTHING, OWN_BYTES, NO_BLOBS, NO_ROLE, GRAPH_FIELDS } missing;
+static char *as_version(const fixture *f, uint32_t version, missing left, size_t *size)
 {
-    const samba_plan_graph *graph = &f->plan.graphs[0];
     samba_pef_header header;
     memcpy(&header, f->bytes, sizeof header);
-    const uint8_t *from = (const uint8_t *)f->bytes + header.message_offset, *end = from + header.message_length;
-    uint8_t *to = (uint8_t *)bytes + header.message_offset;
-    while (from < end) { /* field by field; all but the graphs, number 19 */
-        const uint8_t *field = from;
-        uint64_t tag = 0, length = 0;
-        for (int shift = 0, more = 1; more; shift += 7, from++)
-            tag |= (uint64_t)(*from & 127) << shift, more = *from & 128;
-        if (tag % 8 == 0)
-            while (*from++ & 128)
-                ;
-        else if (tag % 8 == 1)
-            from += 8;
-        else
-            for (int shift = 0, more = 1; more; shift += 7, from++)
-                length |= (uint64_t)(*from & 127) << shift, more = *from & 128;
-        from += length;
-        if (tag / 8 != 19) {
-            memcpy(to, field, (size_t)(from - field));
-            to += from - field;
-        }
+    Samba__Pef__Plan *plan = samba__pef__plan__unpack(NULL, (size_t)header.message_length, (const uint8_t *)f->bytes + header.message_offset), old = *plan;
+    Samba__Pef__Graph *graph = plan->graphs[0], of_plan = *graph;
+    samba_text text;
+    samba_text_init(&text, f->context);
+    samba_plan_add_text(&f->plan, 0, &text);
+    for (size_t i = 0; i < plan->n_constants && left != OWN_BYTES; i++) {
+        Samba__Pef__Constant *c = plan->constants[i];
+        c->has_size = c->has_offset = 1, c->has_blob = 0;
+        c->size = plan->blobs[c->blob]->size, c->offset = plan->blobs[c->blob]->offset;
     }
-    size_t text = strlen(graph->text);
-    assert_true(text < 128);
-    *to++ = 2 << 3 | 2, *to++ = (uint8_t)text;
-    memcpy(to, graph->text, text);
-    to += text;
-    *to++ = 3 << 3 | 1;
-    memcpy(to, &graph->hash, 8);
-    to += 8;
-    *to++ = 5 << 3, *to++ = (uint8_t)graph->inference;
-    *to++ = 6 << 3, *to++ = (uint8_t)graph->grad_accumulation_steps;
-    *to++ = 0x80 | (16 << 3 & 127), *to++ = 1, *to++ = (uint8_t)graph->precision;
-    header.version = 3;
-    header.message_length = (char *)to - bytes - header.message_offset;
-    int64_t constants = samba_pef_align(header.message_offset + header.message_length);
-    memset(to, 0, (size_t)(constants - ((char *)to - bytes)));
-    memcpy(bytes + constants, (const char *)f->bytes + header.constants_offset, (size_t)header.constants_length);
-    header.constants_offset = constants;
-    header.file_length = constants + header.constants_length;
+    for (size_t i = 0; i < plan->n_tensors && left != NO_ROLE; i++)
+        plan->tensors[i]->has_role = 0;
+    if (left != NO_BLOBS)
+        old.n_blobs = 0;
+    graph->text = text.data;
+    graph->n_literals = 0;
+    if (version == 3) {
+        old.graph_text = text.data;
+        old.has_graph_hash = old.has_inference = old.has_grad_accumulation_steps = old.has_precision = 1;
+        old.graph_hash = graph->hash, old.inference = graph->inference, old.grad_accumulation_steps = graph->grad_accumulation_steps, old.precision = graph->precision;
+        if (left != GRAPH_FIELDS)
+            old.n_graphs = 0;
+    }
+    old.n_constants = plan->n_constants;
+    header.version = version;
+    header.message_length = (int64_t)samba__pef__plan__get_packed_size(&old);
+    const int64_t blobs = samba_pef_align(header.message_offset + header.message_length);
+    header.file_length = blobs + header.blobs_length;
+    char *bytes = calloc(1, (size_t)header.file_length);
+    assert_non_null(bytes);
+    samba__pef__plan__pack(&old, (uint8_t *)bytes + header.message_offset);
+    memcpy(bytes + blobs, (const char *)f->bytes + header.blobs_offset, (size_t)header.blobs_length);
+    header.blobs_offset = blobs;
     memcpy(bytes, &header, sizeof header);
     seal(bytes, (size_t)header.file_length);
-    return (size_t)header.file_length;
+    graph->text = of_plan.text, graph->n_literals = of_plan.n_literals;
+    samba__pef__plan__free_unpacked(plan, NULL);
+    samba_text_clear(&text);
+    *size = (size_t)header.file_length;
+    return bytes;
 }
 
-static void test_older_version(void **unused)
+static void test_older_versions(void **unused)
 {
     (void)unused;
-    for (int zoo = 0; zoo < 2; zoo++) {
+    for (int i = 0; i < 4; i++) {
+        const uint32_t version = 3 + (uint32_t)i / 2;
         fixture f;
-        begin(&f, zoo);
-        char *bytes = calloc(1, f.size + 256);
-        size_t size = as_version_3(&f, bytes);
+        begin(&f, i % 2);
         samba_plan plan;
+        size_t size, length;
+        char *bytes = as_version(&f, version, NOTHING, &size);
         if (samba_pef_decode(f.context, "test.pef", bytes, size, &plan) != SAMBA_OK)
             fail_msg("%s", samba_error_message(f.context));
-        assert_int_equal(samba_pef_write(f.context, &plan, path), SAMBA_OK); /* as this version writes it */
-        void *again;
-        size_t length;
-        assert_int_equal(samba_file_read(f.context, path, &again, &length), SAMBA_OK);
-        assert_int_equal(length, f.size);
-        assert_memory_equal(again, f.bytes, length);
-        samba_free(f.context, again, length);
+        samba_text text;
+        samba_text_init(&text, f.context);
+        samba_plan_add_text(&f.plan, 0, &text);
+        assert_string_equal(plan.graphs[0].text, text.data);
+        assert_int_equal(plan.graphs[0].literal_count, 0);
+        assert_true((strstr(text.data, "data=\"0000803f") != NULL) == (i % 2 == 1));
+        f.plan.graphs[0].text = samba_arena_strdup(&f.plan.arena, text.data);
+        f.plan.graphs[0].literal_count = 0;
+        samba_text_clear(&text);
+        for (int k = 0; k < 2; k++) { /* what was read is written as what was made */
+            void *written[2];
+            size_t sizes[2];
+            assert_int_equal(samba_pef_write(f.context, &plan, path), SAMBA_OK);
+            assert_int_equal(samba_file_read(f.context, path, &written[0], &sizes[0]), SAMBA_OK);
+            assert_int_equal(samba_pef_write(f.context, &f.plan, path), SAMBA_OK);
+            assert_int_equal(samba_file_read(f.context, path, &written[1], &sizes[1]), SAMBA_OK);
+            assert_int_equal(sizes[0], sizes[1]);
+            assert_memory_equal(written[0], written[1], sizes[0]);
+            samba_free(f.context, written[0], sizes[0]);
+            samba_free(f.context, written[1], sizes[1]);
+        }
         samba_plan_free(&plan);
+        free(bytes);
+        static const struct {
+            missing missing;
+            const char *message;
+        } wrong[] = {{OWN_BYTES, "constant 0 is not that of version"}, {NO_BLOBS, "the message is not that of version"}, {NO_ROLE, "is not that of version"},
+                     {GRAPH_FIELDS, "the message is not that of version 3"}};
+        for (int k = 0; k < 4; k++) {
+            if ((k < 2 && i % 2 == 0) || (k == 3 && version > 3)) /* without constants, or with the graphs of version 4 */
+                continue;
+            bytes = as_version(&f, version, wrong[k].missing, &size);
+            assert_message(&f, samba_pef_decode(f.context, "test.pef", bytes, size, &plan), wrong[k].message);
+            free(bytes);
+        }
+        bytes = as_version(&f, version, NOTHING, &length);
         samba_pef_header header;
         memcpy(&header, bytes, sizeof header);
-        header.version = 4; /* without graphs */
+        header.version = 5;
         memcpy(bytes, &header, sizeof header);
-        seal(bytes, size);
-        assert_message(&f, samba_pef_decode(f.context, "test.pef", bytes, size, &plan), "no name or no graph");
-        memcpy(bytes, f.bytes, f.size);
-        memcpy(&header, bytes, sizeof header);
-        header.version = 3; /* with graphs */
-        memcpy(bytes, &header, sizeof header);
-        seal(bytes, f.size);
-        assert_message(&f, samba_pef_decode(f.context, "test.pef", bytes, f.size, &plan), "the message is not that of version 3");
+        seal(bytes, length);
+        assert_message(&f, samba_pef_decode(f.context, "test.pef", bytes, length, &plan), "is not that of version 5");
         free(bytes);
         end(&f);
     }
 }
 
+/* What an optimizer keeps was known by names alone. */
+static void test_older_names(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *name;
+        samba_tensor_kind kind;
+        samba_tensor_role role;
+        bool counts; /* float64, of rank 0 */
+    } tensors[] = {{"p", SAMBA_KIND_PARAMETER, SAMBA_ROLE_MODEL, false},
+                   {"p.exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
+                   {"p.exp_avg_sq", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
+                   {"p.max_exp_avg_sq", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
+                   {"p.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_ROLE_MOMENTUM, false},
+                   {"p.else", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
+                   {"q.exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
+                   {".exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
+                   {"exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
+                   {"p.exp_avg.exp_avg", SAMBA_KIND_PARAMETER, SAMBA_ROLE_MODEL, false},
+                   {"optim0.step", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, true},
+                   {"optim1.step", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
+                   {"enc.step", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, true},
+                   {"enc.weight", SAMBA_KIND_PARAMETER, SAMBA_ROLE_MODEL, false}};
+    fixture f;
+    begin(&f, true);
+    const int before = f.plan.tensor_count, count = (int)(sizeof tensors / sizeof *tensors);
+    for (int i = 0; i < count; i++)
+        plan_tensor(&f.plan, tensors[i].name, tensors[i].kind, tensors[i].counts ? SAMBA_FLOAT64 : SAMBA_FLOAT32, !tensors[i].counts, (const int64_t[]){3});
+    assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
+    samba_free(f.context, f.bytes, f.size);
+    assert_int_equal(samba_pef_write(f.context, &f.plan, path), SAMBA_OK);
+    assert_int_equal(samba_file_read(f.context, path, &f.bytes, &f.size), SAMBA_OK);
+    samba_plan plan;
+    size_t size;
+    char *bytes = as_version(&f, 4, NOTHING, &size);
+    for (int older = 0; older < 2; older++) {
+        if (samba_pef_decode(f.context, "test.pef", older ? bytes : f.bytes, older ? size : f.size, &plan) != SAMBA_OK)
+            fail_msg("%s", samba_error_message(f.context));
+        for (int i = 0; i < count; i++)
+            if (plan.tensors[before + i].role != (older ? (int32_t)tensors[i].role : SAMBA_ROLE_MODEL))
+                fail_msg("%s has role %d", tensors[i].name, plan.tensors[before + i].role);
+        samba_plan_free(&plan);
+    }
+    free(bytes);
+    end(&f);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_check), cmocka_unit_test(test_two), cmocka_unit_test(test_older_version)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_check), cmocka_unit_test(test_two), cmocka_unit_test(test_older_versions), cmocka_unit_test(test_older_names)};
     snprintf(path, sizeof path, "/tmp/sambaflow-pef-graphs-%d.pef", (int)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

@@ -193,7 +193,7 @@ static int32_t tensor_named(const running *run, const samba_plan *plan, const ch
 static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
 {
     for (int32_t i = 0; i < plan->constant_count; i++)
-        memcpy(memory + plan->buffers[plan->constants[i].buffer].offset, plan->constants[i].data, (size_t)plan->constants[i].size);
+        memcpy(memory + plan->buffers[plan->constants[i].buffer].offset, plan->blobs[plan->constants[i].blob]->data, (size_t)plan->blobs[plan->constants[i].blob]->size);
     for (int32_t i = 0; i < plan->argin_count; i++) {
         int64_t whole = (int64_t)plan->argins[i].value;
         const void *value = plan->argins[i].dtype == SAMBA_INT64 ? (const void *)&whole : &plan->argins[i].value;

@@ -111,6 +111,16 @@ def begin_trace(session, graph, inputs, optimizers, prefix, mapping):
     return Traced(name, model, inputs, optimizer_list("trace_multigraph", optimizers), losses, prefix, mapping, outputs)
 
 
+def compiled_graph(device, index):
+    """The text of a PEF's graph and the literals that stand beside it, which live as long as the device's session."""
+    info = ffi.new("samba_graph_info *")
+    device.context.check(lib.samba_session_graph_info(device.c, index, info))
+    literals = ffi.new("samba_literal[]", lib.samba_session_literal_count(device.c, index))
+    for number in range(len(literals)):
+        device.context.check(lib.samba_session_literal(device.c, index, number, literals + number))
+    return info.text, literals
+
+
 def _losses(graph_text, count):
     """Which of the outputs of a graph, given by its text, are losses; of more than `count` the comparison tells.
 
@@ -137,7 +147,7 @@ def end_trace(session, device, traced, index, known):
     losses = traced.loss_indices if traced.name else _losses(text(info.text), len(traced.outputs))  # a module does not say
     tracer, outputs = session._trace(traced.model, traced.inputs, losses, name, name, traced.prefix, known=session._owned.names())
     session._owned.check(f"trace_multigraph: graph {name!r}", tracer, device.tensors)
-    session._compare(device, tracer, info.text)
+    session._compare(device, tracer, index)
     tensors = session._owned.add(tracer, traced.model)
     for handle, its in zip(traced.outputs, outputs):
         handle.sn_name = its.sn_name

@@ -358,9 +358,9 @@ class SambaSession:
         for tensor in tensors.values():
             tensor._session = owner
 
-    def _compare(self, device, tracer, graph_text=None):
+    def _compare(self, device, tracer, graph=0):
         try:
-            tracer.compare(graph_text or lib.samba_session_graph_text(device.c))
+            tracer.compare(*multigraph.compiled_graph(device, graph))
         except errors.StateError as error:
             raise errors.StateError(f"{device.pef}: {error}") from None
 

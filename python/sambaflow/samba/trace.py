@@ -221,16 +221,15 @@ class Tracer:
         finally:
             lib.samba_text_free(self.context.c, printed[0])
 
-    def compare(self, compiled):
-        """A StateError where the graph of that text computes something else: the first difference, and where it stands in both."""
+    def compare(self, compiled, literals):
+        """A StateError where the graph of that text, with the literals beside it, computes something else: the first difference, and where it stands in both."""
         parsed, live = ffi.new("samba_graph **"), ffi.new("samba_graph **")
         try:
-            self.context.check(lib.samba_graph_parse(self.context.c, compiled, parsed))
+            self.context.check(lib.samba_graph_parse_beside(self.context.c, compiled, len(literals), literals, parsed))
             self.context.check(lib.samba_graph_copy(self.graph, live))
             self.context.check(lib.samba_graph_compare(parsed[0], live[0]))
         except StateError as error:
-            shown = compiled if isinstance(compiled, str) else text(compiled)
-            raise StateError(explained(str(error), lambda: shown, lambda: self.print(live[0]))) from None
+            raise StateError(explained(str(error), lambda: self.print(parsed[0]), lambda: self.print(live[0]))) from None
         finally:
             lib.samba_graph_free(parsed[0])
             lib.samba_graph_free(live[0])

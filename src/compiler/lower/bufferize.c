@@ -50,12 +50,9 @@ static samba_status add_literal(samba_compiler *c, const samba_node *node, int32
     SAMBA_TRY(node_bytes(c, node, &bytes));
     SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
     SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->constant_capacity, plan->constant_count + 1));
-    void *data = samba_arena_alloc(&plan->arena, (size_t)bytes + 1);
-    if (!data)
-        return SAMBA_ERROR_MEMORY;
-    samba_hex_decode(samba_graph_name_at(c->graph, node->attrs->literal.data), (size_t)bytes, data); /* inference checked the text */
-    plan->constants[plan->constant_count++] = (samba_plan_constant){*buffer, bytes, data};
-    return SAMBA_OK;
+    samba_plan_constant *constant = &plan->constants[plan->constant_count++];
+    constant->buffer = *buffer;
+    return samba_plan_add_blob(c, samba_graph_blob_at(c->graph, node->attrs->literal.data), &constant->blob);
 }
 
 static samba_status add_leaf(samba_compiler *c, samba_ref ref)

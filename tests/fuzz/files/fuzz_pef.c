@@ -36,8 +36,8 @@ static file seal_message(const void *message, size_t length, const void *constan
     file f = {calloc(1, offset + constants_size), offset + constants_size};
     samba_pef_header header = {.version = SAMBA_PEF_VERSION, .endian = SAMBA_PEF_ENDIAN, .number = SAMBA_PEF_NUMBER, .file_length = (int64_t)f.size,
                                .tile_count = SAMBA_TILE_COUNT, .tile_signature = samba_pef_tile_signature(SAMBA_TILE_COUNT),
-                               .message_offset = sizeof header, .message_length = (int64_t)length, .constants_offset = (int64_t)offset,
-                               .constants_length = (int64_t)constants_size};
+                               .message_offset = sizeof header, .message_length = (int64_t)length, .blobs_offset = (int64_t)offset,
+                               .blobs_length = (int64_t)constants_size};
     memcpy(header.magic, SAMBA_PEF_MAGIC, sizeof header.magic);
     if (!f.bytes)
         abort();
