@@ -89,6 +89,8 @@ static samba_status add_tensors(linker *l)
             SAMBA_TRY(check_same(l, at, its));
             narrow(&plan->tensors[at], its);
             plan->tensors[at].is_loss |= its->is_loss;
+            if (its->role != SAMBA_ROLE_MODEL) /* what an optimizer keeps is that also where another graph reads it as a buffer */
+                plan->tensors[at].role = its->role;
             l->buffers[its->buffer] = plan->tensors[at].buffer;
         } else {
             SAMBA_TRY(add_buffer(l, its->buffer));

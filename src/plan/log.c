@@ -26,14 +26,10 @@ static const char *amount(int64_t value, char buffer[AMOUNT_SIZE])
 /* The memory that SGD has for a momentum that runs may give, whatever it was compiled with. */
 static int64_t momentum_bytes(const samba_plan *plan)
 {
-    static const char ending[] = ".momentum_buffer";
     int64_t bytes = 0;
-    for (int32_t i = 0; i < plan->tensor_count; i++) {
-        const samba_plan_tensor *tensor = &plan->tensors[i];
-        size_t length = strlen(tensor->name);
-        if (tensor->kind == SAMBA_KIND_BUFFER && length >= sizeof ending && strcmp(tensor->name + length - (sizeof ending - 1), ending) == 0)
-            bytes += plan->buffers[tensor->buffer].bytes;
-    }
+    for (int32_t i = 0; i < plan->tensor_count; i++)
+        if (plan->tensors[i].role == SAMBA_ROLE_MOMENTUM)
+            bytes += plan->buffers[plan->tensors[i].buffer].bytes;
     return bytes;
 }
 

@@ -27,36 +27,10 @@ bool samba_is_of(const samba_session *session, const samba_plan_tensor *tensor, 
     return found;
 }
 
-/* Has the name's owner other tensors? An optimizer has none by its own name, a module that counts steps has. */
-static bool has_others(const samba_session *session, const char *name, size_t length)
-{
-    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
-        const char *other = session->plan.tensors[i].name;
-        if (strncmp(other, name, length) == 0 && other[length] == '.' && strcmp(other, name) != 0)
-            return true;
-    }
-    return false;
-}
-
-/* A model's buffers may have such names as well: "enc.step", "net.exp_avg". */
-bool samba_is_optimizer_state(const samba_session *session, const samba_plan_tensor *tensor)
-{
-    static const char *const endings[] = {".momentum_buffer", ".exp_avg", ".exp_avg_sq", ".max_exp_avg_sq"}, step[] = ".step";
-    const char *name = tensor->name, *dot = strrchr(name, '.');
-    if (tensor->kind != SAMBA_KIND_BUFFER || !dot || dot == name)
-        return false;
-    if (strcmp(dot, step) == 0)
-        return tensor->dtype == SAMBA_FLOAT64 && tensor->rank == 0 && !has_others(session, name, (size_t)(dot - name));
-    bool fits = false;
-    for (int i = 0; i < SAMBA_COUNT(endings); i++)
-        fits = fits || samba_is_of(session, tensor, endings[i], SAMBA_KIND_PARAMETER);
-    return fits;
-}
-
-static bool is_saved(const samba_session *session, const samba_plan_tensor *tensor, bool with_state)
+static bool is_saved(const samba_plan_tensor *tensor, bool with_state)
 {
     return tensor->kind == SAMBA_KIND_PARAMETER ||
-           (tensor->kind == SAMBA_KIND_BUFFER && (with_state || !samba_is_optimizer_state(session, tensor)));
+           (tensor->kind == SAMBA_KIND_BUFFER && (with_state || tensor->role == SAMBA_ROLE_MODEL));
 }
 
 /* ---- saving ---- */
@@ -72,7 +46,7 @@ static samba_status add_progress(samba_session *session, samba_tensor_list *list
 static samba_status collect(samba_session *session, bool with_state, samba_tensor_list *list)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
-        if (!is_saved(session, &session->plan.tensors[i], with_state))
+        if (!is_saved(&session->plan.tensors[i], with_state))
             continue;
         SAMBA_TRY(samba_session_copy(session, i, &list->tensors[list->count]));
         list->count++;
@@ -131,12 +105,12 @@ static samba_status check_all(const samba_session *session, const char *path, co
     int missing_count = 0;
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
-        if (!is_saved(session, tensor, true))
+        if (!is_saved(tensor, true))
             continue;
         const samba_tensor *found = find(list, names, tensor->name);
         if (found) {
             SAMBA_TRY(samba_check_host_source(session, i, found, tensor->kind == SAMBA_KIND_PARAMETER ? "parameter" : "buffer"));
-        } else if (!samba_is_optimizer_state(session, tensor)) {
+        } else if (tensor->role == SAMBA_ROLE_MODEL) {
             samba_words_add(&missing, tensor->name);
             missing_count++;
         }
@@ -151,7 +125,7 @@ static samba_status load_all(samba_session *session, const samba_tensor_list *li
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_tensor *found =
-            is_saved(session, &session->plan.tensors[i], true) ? find(list, names, session->plan.tensors[i].name) : NULL;
+            is_saved(&session->plan.tensors[i], true) ? find(list, names, session->plan.tensors[i].name) : NULL;
         if (found)
             SAMBA_TRY(samba_transfer_in(session, i, found));
     }

@@ -56,7 +56,7 @@ static int role_of(const samba_session *session, int32_t index)
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     switch ((samba_tensor_kind)tensor->kind) {
     case SAMBA_KIND_PARAMETER: return SAMBA_FILE_MODEL;
-    case SAMBA_KIND_BUFFER: return samba_is_optimizer_state(session, tensor) ? SAMBA_FILE_OPTIMIZER : SAMBA_FILE_MODEL;
+    case SAMBA_KIND_BUFFER: return tensor->role == SAMBA_ROLE_MODEL ? SAMBA_FILE_MODEL : SAMBA_FILE_OPTIMIZER;
     case SAMBA_KIND_GRADIENT: return gradients_wait(session) || is_output_gradient(session, tensor) ? SAMBA_FILE_OPTIMIZER : -1;
     case SAMBA_KIND_INPUT:
     case SAMBA_KIND_OUTPUT: break;

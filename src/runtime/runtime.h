@@ -190,7 +190,6 @@ void samba_profiler_free(samba_session *session);
 /* ---- checkpoint.c ---- */
 /* Is the tensor's name that of one of the kind, and then `ending`? */
 bool samba_is_of(const samba_session *session, const samba_plan_tensor *tensor, const char *ending, samba_tensor_kind kind);
-bool samba_is_optimizer_state(const samba_session *session, const samba_plan_tensor *tensor); /* by the names that session.h states */
 
 /* ---- weights.c ---- */
 /* Parameters, buffers and gradients have the values of their initializers. */

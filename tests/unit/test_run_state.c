@@ -70,6 +70,11 @@ static void counting(samba_graph *g, const void *unused)
         samba_assign(buffer, samba_add_scalar(buffer, 1));
     }
     samba_scope_pop(g);
+    static const char *const others[] = {"tick.step", "out.weight.momentum_buffer", "out.bias.max_exp_avg_sq"}; /* of an optimizer that there is not */
+    for (int i = 0; i < 3; i++) {
+        samba_value buffer = samba_register_buffer(g, others[i], SAMBA_FLOAT64, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+        samba_assign(buffer, samba_add_scalar(buffer, 1));
+    }
     tail(g, samba_input(g, "x"));
 }
 
@@ -231,10 +236,11 @@ static void test_buffers_of_the_model(void **state)
     need(samba_session_save(a, file, false));
     samba_tensor_list list;
     need(samba_safetensors_read(context, file, &list));
-    assert_int_equal(list.count, 5); /* weight, bias, three counters, nothing of AdamW */
+    assert_int_equal(list.count, 8); /* weight, bias, six counters, nothing of AdamW */
     samba_tensor_list_free(context, &list);
     need(samba_session_load(b, file));
     assert_true(item(b, "enc.step") == 3 && item(b, "enc.count") == 3 && item(b, "enc.exp_avg") == 3);
+    assert_true(item(b, "tick.step") == 3 && item(b, "out.weight.momentum_buffer") == 3 && item(b, "out.bias.max_exp_avg_sq") == 3);
     assert_same(a, b, "out.weight");
     samba_session_free(a);
     samba_session_free(b);

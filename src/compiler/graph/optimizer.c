@@ -46,15 +46,20 @@ static samba_ref argin(samba_graph *g, const char *optimizer, const char *name, 
     return samba_emit(g, SAMBA_OP_argin, 0, NULL, &attrs);
 }
 
-static samba_ref state(samba_graph *g, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
+static samba_ref kept(samba_graph *g, int kind, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
 {
     samba_attrs attrs = {0};
     attrs.state.name = joined(g, prefix, name);
     attrs.state.dtype = dtype;
     attrs.state.shape = shape;
     attrs.state.init = SAMBA_INIT_ZEROS;
-    attrs.state.kind = SAMBA_KIND_BUFFER;
+    attrs.state.kind = kind;
     return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
+}
+
+static samba_ref state(samba_graph *g, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
+{
+    return kept(g, SAMBA_STATE_OPTIMIZER, prefix, name, dtype, shape);
 }
 
 static samba_ref add(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_add, a, b); }
@@ -121,7 +126,7 @@ static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, c
     samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
     samba_ref p = held(g, leaf);
     d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
-    samba_ref buffer = state(g, name, "momentum_buffer", stored, shape), before = held(g, buffer);
+    samba_ref buffer = kept(g, SAMBA_STATE_MOMENTUM, name, "momentum_buffer", stored, shape), before = held(g, buffer);
     samba_ref momentum = samba_emit_cast(g, h->momentum, dtype), share = samba_emit_cast(g, h->share, dtype);
     samba_ref next = add(g, mul(g, before, momentum), mul(g, d, share));
     hold(g, buffer, samba_emit3(g, SAMBA_OP_where, h->active, next, before));
