@@ -15,18 +15,24 @@ declare -A allowed=(
     [report]="base tensor plan device runtime" [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
     [cli]="base tensor graph plan device pef data runtime app report"
 )
-# The rooms of the CPU: what each may include of the others; kernel.h, machine.h and fetch.h stand above them all.
+# Rooms in a room, ROOT/*/: what each may include of the others. FREE headers of the root stand above them all.
+check_rooms() { # ROOT FREE..., with `rooms`
+    local root=$1 room file included to
+    shift
+    for room in "src/$root"/*/; do
+        room=$(basename "$room")
+        [ -n "${rooms[$room]+there}" ] || complain "src/$root/$room is no room that tools/check-house.sh knows"
+        while IFS=: read -r file included; do
+            to=${included%%/*}
+            [[ " $* " == *" $included "* || "$to" == "$room" || " ${rooms[$room]} " == *" $to "* ]] ||
+                complain "$file includes \"$root/$included\": $root/$room may only include ${*:-nothing} and from:${rooms[$room]:+ }${rooms[$room]:- nothing}"
+        done < <(grep -rHoE "^#include \"$root/[^\"]+\"" "src/$root/$room" --include='*.c' --include='*.h' | sed -E "s/:#include \"${root//\//\\/}\/([^\"]+)\"/:\1/")
+    done
+}
 declare -A rooms=([isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa" [gather]="isa" [attention]="isa product tile")
-for room in src/device/cpu/*/; do
-    room=$(basename "$room")
-    [ -n "${rooms[$room]+there}" ] || complain "src/device/cpu/$room is no room that tools/check-house.sh knows"
-    while IFS=: read -r file included; do
-        to=${included%%/*}
-        case "$included" in kernel.h | fetch.h | machine.h) continue ;; esac
-        [ "$to" = "$room" ] || [[ " ${rooms[$room]} " == *" $to "* ]] ||
-            complain "$file includes \"device/cpu/$included\": device/cpu/$room may only include kernel.h, machine.h, fetch.h and from:${rooms[$room]:+ }${rooms[$room]:- nothing}"
-    done < <(grep -rHoE '^#include "device/cpu/[^"]+"' "src/device/cpu/$room" --include='*.c' --include='*.h' | sed -E 's/:#include "device\/cpu\/([^"]+)"/:\1/')
-done
+check_rooms device/cpu kernel.h machine.h fetch.h
+rooms=([graph]="" [fuse]="" [lower]="" [memory]="") # passes meet in compiler.h alone: what one gives the next is there
+check_rooms compiler compiler.h
 for folder in "${!allowed[@]}"; do
     while IFS=: read -r file included; do
         to=${included%%/*}

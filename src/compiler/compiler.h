@@ -16,6 +16,15 @@
 #include "plan/plan.h"
 #include <sambaflow/compile.h>
 
+/* Of a value that exists, so the product fits. */
+static inline int64_t samba_sizes_product(int count, const int64_t *sizes)
+{
+    int64_t result = 1;
+    for (int i = 0; i < count; i++)
+        result *= sizes[i];
+    return result;
+}
+
 /* ---- views: a VIEW node as strides over the memory of the node that has memory ---- */
 typedef struct samba_access {
     samba_ref base;

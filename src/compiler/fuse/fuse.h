@@ -29,7 +29,6 @@ bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);
 int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where);
 /* Do these sizes, those of 1 aside, equal the first domain_rank of the group's domain? dims: where each lies. */
 bool samba_group_fits(const samba_group *group, int domain_rank, int rank, const int64_t *shape, int8_t *dims);
-int64_t samba_sizes_product(int count, const int64_t *sizes);
 /* Can a member with these dims read the input from memory (write its reduction there), if the last `cols` domain dims make a row? */
 bool samba_group_readable(const samba_fusion *fusion, const samba_group *group, int cols, samba_ref input, int user_rank, const int8_t *user_dims);
 bool samba_group_writable(const samba_group *group, int cols, const samba_node *node, const int8_t *dims);

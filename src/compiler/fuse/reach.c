@@ -34,14 +34,6 @@ bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int
     return true;
 }
 
-int64_t samba_sizes_product(int count, const int64_t *sizes)
-{
-    int64_t result = 1;
-    for (int i = 0; i < count; i++)
-        result *= sizes[i];
-    return result;
-}
-
 /* Strides of an external input over the group's domain; of a coordinate those of its dim, of random numbers those of their offsets. */
 static void domain_strides(const samba_fusion *f, samba_ref input, int user_rank, const int8_t *user_dims, int64_t *strides)
 {

@@ -12,7 +12,6 @@
  * Needs: core operators, simplified; chunk_find.c. Gives: chunks, sinks that BCKWD delivers again. Breaks: simplify (equal nodes
  * of two phases would fall together again). */
 #include "compiler/graph/chunk.h"
-#include "compiler/fuse/fuse.h"
 
 #include <string.h>
 

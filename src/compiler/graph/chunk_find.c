@@ -8,7 +8,6 @@
  * Cutting the region into chunks of rows must cost nothing in a training step. So BCKWD must be able to compute again from the
  * rows alone all that it needs of FWD, and results of FWD may serve only outputs, which BCKWD then delivers too. */
 #include "compiler/graph/chunk.h"
-#include "compiler/fuse/fuse.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef SAMBA_REMAT_H
 #define SAMBA_REMAT_H
 
-#include "compiler/fuse/fuse.h"
+#include "compiler/compiler.h"
 
 typedef struct samba_remat_price {
     double memory;       /* of a byte that is kept from forward to backward, beside the time its traffic takes; 0: contractions, reductions

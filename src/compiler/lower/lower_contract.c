@@ -7,7 +7,7 @@
  *   conv                 image, group: channels x pixels over (in channel, kernel); B is x through a window for each dim of space
  *   conv_input_grad      image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed windows
  *   conv_weight_grad     group: channels x (in channel, kernel) over (image, out pixel); B is x through the windows */
-#include "compiler/fuse/fuse.h"
+#include "compiler/compiler.h"
 
 #include <string.h>
 
