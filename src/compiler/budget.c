@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A memory budget: the price of a kept byte (remat.h) is raised until the plan fits. The plan of a price is found by planning:
- * fusion, bufferization, lowering and memory run on a compiler of their own, which is thrown away. Prices are powers of two in
- * small steps. For each number of segments the lowest price that fits is found by bisection; of all plans that fit, the one that
- * repeats least is taken. The rest of the budget is spent last: the next lower price holds from some node on, and single values
- * are kept that there is room for. */
+ * the passes behind this one, up to `memory`, run over a copy of the graph on a compiler of their own, which is thrown away. Prices
+ * are powers of two in small steps. For each number of segments the lowest price that fits is found by bisection; of all plans that
+ * fit, the one that repeats least is taken. The rest of the budget is spent last: the next lower price holds from some node on, and
+ * single values are kept that there is room for.
+ *
+ * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD, as many as the budget wants. Breaks what remat does. */
 #include "compiler/graph/remat.h"
 
 #include <math.h>
@@ -26,22 +28,16 @@ typedef struct search {
     uint8_t *again;
 } search;
 
-static samba_status plan(samba_compiler *probe)
+/* What the plan of `graph` needs. Passes may change the graph that they are given, so they get a copy. */
+static samba_status measure(const samba_compiler *c, const samba_graph *graph, int64_t *bytes)
 {
-    SAMBA_TRY(samba_pass_fuse(probe));
-    SAMBA_TRY(samba_pass_bufferize(probe));
-    SAMBA_TRY(samba_pass_lower(probe));
-    return samba_pass_memory(probe);
-}
-
-/* The bytes that the plan of `graph` needs. */
-static samba_status measure(const samba_compiler *c, samba_graph *graph, int64_t *bytes)
-{
-    samba_compiler probe = {.context = c->context, .options = c->options, .name = c->name, .traced = c->traced, .graph = graph};
+    samba_compiler probe = {.context = c->context, .options = c->options, .name = c->name, .traced = c->traced};
+    SAMBA_TRY(samba_graph_rewrite(graph, NULL, NULL, &probe.graph));
     samba_arena_init(&probe.arena, c->context);
     samba_plan_init(&probe.plan, c->context);
-    samba_status status = plan(&probe);
+    samba_status status = samba_try_passes(&probe);
     *bytes = probe.plan.memory_bytes;
+    samba_graph_free(probe.graph);
     probe.graph = probe.traced = NULL;
     samba_compiler_release(&probe);
     return status;
@@ -173,7 +169,8 @@ static samba_status find(search *s)
     return status;
 }
 
-samba_status samba_remat_fit(samba_compiler *c, samba_remat *remat, samba_graph **graph)
+/* The graph that fits with the least repeated work. */
+static samba_status fit(samba_compiler *c, samba_remat *remat, samba_graph **graph)
 {
     search s = {.compiler = c, .remat = remat, .budget = c->options->memory_budget, .least = INT64_MAX};
     size_t size = (size_t)remat->graph->node_count + 1;
@@ -186,5 +183,19 @@ samba_status samba_remat_fit(samba_compiler *c, samba_remat *remat, samba_graph 
         *graph = s.best;
     else
         samba_graph_free(s.best);
+    return status;
+}
+
+samba_status samba_pass_budget(samba_compiler *c)
+{
+    samba_remat remat;
+    samba_graph *out = NULL;
+    if (c->options->inference || c->options->memory_budget == 0)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_remat_begin(&remat, c->context, c->graph));
+    samba_status status = fit(c, &remat, &out);
+    samba_remat_end(&remat);
+    if (status == SAMBA_OK)
+        samba_compiler_take_graph(c, out);
     return status;
 }

@@ -6,7 +6,7 @@
  *   lower/    values -> buffers (bufferize.c), groups -> stages (tile programs, contractions, kernels)
  *   memory/   buffers -> offsets in one arena; neighbouring stages -> one stage; stages -> sections and the call schedule
  *
- * Here: the drivers (compile.c, multigraph.c, pipeline.c), the search for a price of memory (budget.c), and several graphs in one
+ * Here: the drivers (compile.c, multigraph.c, pipeline.c), the pass that runs others at one price of memory after another (budget.c), and several graphs in one
  * plan (link.c). Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena
  * of its own. */
 #ifndef SAMBA_COMPILER_H
@@ -186,6 +186,7 @@ samba_status samba_pass_expand(samba_compiler *compiler);
 samba_status samba_pass_simplify(samba_compiler *compiler);
 samba_status samba_pass_chunk(samba_compiler *compiler);
 samba_status samba_pass_remat(samba_compiler *compiler);
+samba_status samba_pass_budget(samba_compiler *compiler);
 samba_status samba_pass_hold(samba_compiler *compiler);
 samba_status samba_pass_fuse(samba_compiler *compiler);
 samba_status samba_pass_bufferize(samba_compiler *compiler);
@@ -197,6 +198,8 @@ samba_status samba_pass_section(samba_compiler *compiler);
 samba_status samba_run_passes(samba_compiler *compiler);
 samba_status samba_run_graph_passes(samba_compiler *compiler);
 samba_status samba_run_plan_passes(samba_compiler *compiler);
+/* Those between `budget` and `memory`, the latter too, on a compiler of their own: how much memory the plan of its graph takes. Nothing is dumped. */
+samba_status samba_try_passes(samba_compiler *compiler);
 
 /* link.c: adds the graph that `from` has lowered to the plan of `into`, which keeps using its memory */
 samba_status samba_link(samba_compiler *into, const samba_compiler *from);

@@ -16,6 +16,7 @@
     PASS(simplify)  /* what the others left behind */                                                 \
     PASS(chunk)     /* large values rows by rows: needs core operators, and copies nodes as remat does */ \
     PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */           \
+    PASS(budget)    /* that at the price at which the passes up to `memory` give a plan that fits */  \
     PASS(hold)      /* old values of what is overwritten, for sinks and later nodes: the final graph */ \
     PASS(fuse)                                                                                        \
     PASS(bufferize)                                                                                   \
@@ -33,7 +34,12 @@ static const struct {
 #undef PASS
 };
 
-#define PASS_COUNT SAMBA_COUNT(passes)
+enum {
+#define PASS(name) PASS_##name,
+    PASSES(PASS)
+#undef PASS
+    PASS_COUNT
+};
 
 static const char *const names[PASS_COUNT + 1] = {
 #define PASS(name) #name,
@@ -61,11 +67,8 @@ static samba_status dump(samba_compiler *compiler, const char *pass, bool lowere
     return SAMBA_OK;
 }
 
-/* Of the given passes in a row. */
-static samba_status run(samba_compiler *compiler, int first, int end)
+static samba_status check_dump(samba_compiler *compiler, const char *wanted)
 {
-    const samba_compile_options *options = compiler->options;
-    const char *wanted = options->dump_after;
     bool known = !wanted || strcmp(wanted, "all") == 0;
     for (int i = 0; i < PASS_COUNT && !known; i++)
         known = strcmp(wanted, passes[i].name) == 0;
@@ -79,9 +82,18 @@ static samba_status run(samba_compiler *compiler, int first, int end)
                           ", or all",
                           wanted, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
     }
+    return SAMBA_OK;
+}
+
+/* Of the given passes in a row. */
+static samba_status run(samba_compiler *compiler, int first, int end)
+{
+    const samba_compile_options *options = compiler->options;
+    const char *wanted = options->dump_after;
+    SAMBA_TRY(check_dump(compiler, wanted));
     for (int i = first; i < end; i++) {
         SAMBA_TRY(passes[i].run(compiler));
-        bool lowered = passes[i].run == samba_pass_lower || compiler->plan.stage_count > 0;
+        const bool lowered = i >= PASS_lower;
         if (options->verify && !lowered)
             SAMBA_TRY(samba_graph_verify(compiler->graph));
         if (wanted && options->dump && (strcmp(wanted, "all") == 0 || strcmp(wanted, passes[i].name) == 0))
@@ -90,18 +102,18 @@ static samba_status run(samba_compiler *compiler, int first, int end)
     return SAMBA_OK;
 }
 
-/* The first pass that sees all graphs of a PEF. */
-static int first_of_plan(void)
+enum { FIRST_OF_PLAN = PASS_memory }; /* that sees all graphs of a PEF */
+
+samba_status samba_run_graph_passes(samba_compiler *compiler) { return run(compiler, 0, FIRST_OF_PLAN); }
+
+samba_status samba_run_plan_passes(samba_compiler *compiler) { return run(compiler, FIRST_OF_PLAN, PASS_COUNT); }
+
+samba_status samba_try_passes(samba_compiler *compiler)
 {
-    int first = 0;
-    while (passes[first].run != samba_pass_memory)
-        first++;
-    return first;
+    for (int i = PASS_budget + 1; i <= PASS_memory; i++)
+        SAMBA_TRY(passes[i].run(compiler));
+    return SAMBA_OK;
 }
-
-samba_status samba_run_graph_passes(samba_compiler *compiler) { return run(compiler, 0, first_of_plan()); }
-
-samba_status samba_run_plan_passes(samba_compiler *compiler) { return run(compiler, first_of_plan(), PASS_COUNT); }
 
 samba_status samba_run_passes(samba_compiler *compiler) { return run(compiler, 0, PASS_COUNT); }
 

@@ -72,6 +72,23 @@ static void residual(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_flatten(h, 1, -1), "fc", 10), samba_input(g, "label")));
 }
 
+/* Each layer multiplies by what a buffer was before the run overwrote it: the backward needs that, so it is held in memory of its own. */
+static void holding(samba_graph *g, const void *options)
+{
+    (void)options;
+    samba_value h = samba_input(g, "x");
+    char name[16];
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "fc%d", i);
+        h = samba_tanh(samba_linear(h, name, 60));
+        snprintf(name, sizeof name, "was%d", i);
+        samba_value was = samba_register_buffer(g, name, SAMBA_FLOAT32, 2, SHAPE(200, 60), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+        h = samba_mul(h, was);
+        samba_assign(was, samba_mul_scalar(was, 0.5));
+    }
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(h, "out", 10), samba_input(g, "label")));
+}
+
 typedef struct sizes {
     int64_t layers, batch, time, width, heads, words;
     double dropout;
@@ -122,6 +139,7 @@ static const budget_case cases[] = {
     {"resffn", resffn, NULL, SAMBA_FLOAT32, 2, 1, {64, 100}, {64}, 10, 0.1},
     {"lenet", lenet, NULL, SAMBA_FLOAT32, 4, 1, {16, 1, 28, 28}, {16}, 10, 0},
     {"residual", residual, NULL, SAMBA_FLOAT32, 4, 1, {4, 3, 26, 26}, {4}, 10, 0.2},
+    {"holding", holding, NULL, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.2},
     {"gpt", gpt, &little, SAMBA_INT64, 2, 2, {4, 32}, {4, 32}, 90, 0.5},
 };
 

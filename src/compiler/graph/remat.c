@@ -331,10 +331,10 @@ samba_status samba_pass_remat(samba_compiler *c)
 {
     samba_remat r;
     samba_graph *out = NULL;
-    if (c->options->inference)
+    if (c->options->inference || c->options->memory_budget > 0) /* the pass `budget` has a price */
         return SAMBA_OK;
     SAMBA_TRY(samba_remat_begin(&r, c->context, c->graph));
-    samba_status status = c->options->memory_budget > 0 ? samba_remat_fit(c, &r, &out) : samba_remat_rewrite(&r, &(samba_remat_price){0}, &out);
+    samba_status status = samba_remat_rewrite(&r, &(samba_remat_price){0}, &out);
     samba_remat_end(&r);
     if (status == SAMBA_OK)
         samba_compiler_take_graph(c, out);

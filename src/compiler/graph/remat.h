@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between remat.c, which decides what the backward computes again at a given price of memory, and budget.c, which looks for the price. */
+ * What the backward computes again at a given price of memory. The pass `remat` has none; `budget` (compiler/budget.c) looks for the lowest whose plan fits. */
 #ifndef SAMBA_REMAT_H
 #define SAMBA_REMAT_H
 
@@ -35,8 +35,5 @@ void samba_remat_end(samba_remat *remat);
 samba_status samba_remat_rewrite(samba_remat *remat, const samba_remat_price *price, samba_graph **graph);
 /* The cost of computing a value again, in the same units. */
 double samba_remat_cost(const samba_remat *remat, const samba_remat_price *price, samba_ref ref);
-
-/* budget.c: the graph that fits options->memory_budget with the least repeated work. */
-samba_status samba_remat_fit(samba_compiler *compiler, samba_remat *remat, samba_graph **graph);
 
 #endif
