@@ -143,6 +143,7 @@ static void combine_spread(combining *c, int i, int end)
         return;
     c->program->codes[j].action = SAMBA_DO_ROWS;
     c->program->codes[j].rows = c->program->kernels->combined->rows[number(to->op)];
+    c->program->codes[j].pattern = (uint8_t)(SAMBA_PATTERN_ROW_ADD + number(to->op));
     take(c, i, j, to->a == from->d ? to->b : to->a, loaded ? from->d : from->a, -1);
     if (loaded)
         load_rows(c, i, false);
@@ -343,6 +344,10 @@ static void combine_pair(combining *c, int i, int end)
         take(c, i, j, from->a, from->b, -1);
     } else if ((pair = pair_of(c, i, j, from->d))) {
         code->map = pair;
+        code->pattern = to->op != SAMBA_TILE_add ? SAMBA_PATTERN_PAIR
+                        : from->op == SAMBA_TILE_add ? SAMBA_PATTERN_ADD_ADD
+                        : from->op == SAMBA_TILE_mul ? SAMBA_PATTERN_MUL_ADD
+                                                     : SAMBA_PATTERN_PAIR;
         take(c, i, j, from->a, from->b, to->a == from->d ? to->b : to->a);
     }
 }
@@ -406,7 +411,7 @@ static void combine_gelu(combining *c, int begin, int end, int grad)
 static bool is_rows(const combining *c, int i, int op)
 {
     const samba_code *code = &c->program->codes[i];
-    return c->state[i] == MERGED && code->action == SAMBA_DO_ROWS && code->rows == c->program->kernels->combined->rows[number(op)];
+    return c->state[i] == MERGED && code->action == SAMBA_DO_ROWS && code->pattern == SAMBA_PATTERN_ROW_ADD + number(op);
 }
 
 /* The maker of r, in the step of j, that j alone reads and that may stand beside it; -1. */
@@ -422,6 +427,7 @@ static void make_norm(combining *c, int i, int j, samba_norm kind, int a, int b,
     samba_code *code = &c->program->codes[j];
     code->action = SAMBA_DO_NORM;
     code->norm = c->program->kernels->combined->norm[kind];
+    code->pattern = (uint8_t)(SAMBA_PATTERN_NORM + kind);
     code->s = (int16_t)s, code->t = (int16_t)t, code->u = (int16_t)u;
     take(c, i, j, a, b, z);
 }
@@ -466,7 +472,7 @@ static void combine_slope_add(combining *c, int begin, int j)
     for (int side = 0; side < 2; side++) {
         int i = maker_for(c, side ? x.b : x.a, begin, j);
         const samba_code from = i < 0 ? (samba_code){0} : c->program->codes[i];
-        if (i < 0 || from.action != SAMBA_DO_NORM || from.norm != c->program->kernels->combined->norm[SAMBA_NORM_SLOPE] ||
+        if (i < 0 || from.action != SAMBA_DO_NORM || from.pattern != SAMBA_PATTERN_NORM + SAMBA_NORM_SLOPE ||
             is_written(c, from.s, i + 1, j) || is_written(c, from.t, i + 1, j) || is_written(c, from.u, i + 1, j))
             continue;
         make_norm(c, i, j, SAMBA_NORM_SLOPE_ADD, from.a, from.b, side ? x.a : x.b, from.s, from.t, from.u);
@@ -491,7 +497,7 @@ static int summed_kind(const combining *c, int i)
         return -1;
     if (is_arithmetic(c, i))
         return c->list[i].op == SAMBA_TILE_add ? SAMBA_SUMMED_ADD : c->list[i].op == SAMBA_TILE_mul ? SAMBA_SUMMED_MUL : -1;
-    if (code->action == SAMBA_DO_MAP && code->map == c->program->kernels->combined->pair[0][0])
+    if (code->action == SAMBA_DO_MAP && code->pattern == SAMBA_PATTERN_ADD_ADD)
         return SAMBA_SUMMED_ADD_ADD;
     return is_rows(c, i, SAMBA_TILE_sub) ? SAMBA_SUMMED_CENTER : -1;
 }
@@ -551,7 +557,7 @@ static void combine_norms(combining *c)
             const samba_code *code = &program->codes[j];
             if (is_rows(c, j, SAMBA_TILE_mul))
                 combine_standardize(c, program->steps[s].begin, j);
-            else if (c->state[j] == MERGED && code->action == SAMBA_DO_MAP && code->map == program->kernels->combined->pair[2][0])
+            else if (c->state[j] == MERGED && code->action == SAMBA_DO_MAP && code->pattern == SAMBA_PATTERN_MUL_ADD)
                 combine_affine(c, program->steps[s].begin, j);
             else if (is_arithmetic(c, j) && c->list[j].op == SAMBA_TILE_add)
                 combine_slope_add(c, program->steps[s].begin, j);

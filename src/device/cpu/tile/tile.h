@@ -62,8 +62,16 @@ struct samba_combined {
     samba_norm_fn *norm[SAMBA_NORM_COUNT];
 };
 
+typedef enum samba_pattern { /* what several instructions in one compute: combine.c's rules build on one another's */
+    SAMBA_PATTERN_NONE,
+    SAMBA_PATTERN_ROW_ADD, SAMBA_PATTERN_ROW_SUB, SAMBA_PATTERN_ROW_MUL, /* ROWS, as samba_combined counts them */
+    SAMBA_PATTERN_ADD_ADD, SAMBA_PATTERN_MUL_ADD, SAMBA_PATTERN_PAIR,    /* a MAP of three sources: these two, or any other */
+    SAMBA_PATTERN_NORM                                                   /* NORM: and a samba_norm on top */
+} samba_pattern;
+
 typedef struct samba_code { /* an instruction, resolved */
     uint8_t action, extent, class_;
+    uint8_t pattern; /* of one that was made of several */
     uint8_t once;  /* ROW: only the first chunk of a tile runs it */
     uint8_t edge;  /* ROW, with an effect on memory: only at column 0, as blocks side by side share their rows */
     uint16_t op;
