@@ -18,7 +18,7 @@ samba_status samba_plan_add_blob(samba_compiler *c, samba_blob *blob, int32_t *i
     for (*index = 0; *index < plan->blob_count; ++*index)
         if (samba_blob_equal(plan->blobs[*index], blob))
             return SAMBA_OK;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->blobs, sizeof *plan->blobs, &c->blob_capacity, plan->blob_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->blobs, sizeof *plan->blobs, &c->growth.blob_capacity, plan->blob_count + 1));
     SAMBA_TRY(samba_arena_keep(&plan->arena, blob));
     plan->blobs[plan->blob_count++] = blob;
     return SAMBA_OK;
@@ -201,24 +201,22 @@ void samba_compiler_release(samba_compiler *c)
 {
     samba_context *x = c->context;
     samba_plan *p = &c->plan;
-    samba_free(x, p->buffers, sizeof(samba_buffer) * (size_t)c->buffer_capacity);
-    samba_free(x, p->stages, sizeof(samba_stage) * (size_t)c->stage_capacity);
-    samba_free(x, p->tensors, sizeof(samba_plan_tensor) * (size_t)c->tensor_capacity);
-    samba_free(x, p->argins, sizeof(samba_plan_argin) * (size_t)c->argin_capacity);
-    samba_free(x, p->constants, sizeof(samba_plan_constant) * (size_t)c->constant_capacity);
-    samba_free(x, p->blobs, sizeof *p->blobs * (size_t)c->blob_capacity);
-    samba_free(x, p->sections, sizeof(samba_plan_section) * (size_t)c->section_capacity);
-    samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->call_capacity);
-    samba_free(x, p->words, sizeof(char *) * (size_t)c->word_capacity);
-    samba_free(x, p->locations, sizeof(samba_plan_location) * (size_t)c->location_capacity);
+    samba_free(x, p->buffers, sizeof(samba_buffer) * (size_t)c->growth.buffer_capacity);
+    samba_free(x, p->stages, sizeof(samba_stage) * (size_t)c->growth.stage_capacity);
+    samba_free(x, p->tensors, sizeof(samba_plan_tensor) * (size_t)c->growth.tensor_capacity);
+    samba_free(x, p->argins, sizeof(samba_plan_argin) * (size_t)c->growth.argin_capacity);
+    samba_free(x, p->constants, sizeof(samba_plan_constant) * (size_t)c->growth.constant_capacity);
+    samba_free(x, p->blobs, sizeof *p->blobs * (size_t)c->growth.blob_capacity);
+    samba_free(x, p->sections, sizeof(samba_plan_section) * (size_t)c->growth.section_capacity);
+    samba_free(x, p->calls, sizeof(int32_t) * (size_t)c->growth.call_capacity);
+    samba_free(x, p->words, sizeof(char *) * (size_t)c->growth.word_capacity);
+    samba_free(x, p->locations, sizeof(samba_plan_location) * (size_t)c->growth.location_capacity);
     samba_origins_free(c);
-    samba_free(x, c->persistent, (size_t)c->persistent_capacity);
-    samba_free(x, c->stage_phase, sizeof(samba_phase) * (size_t)c->stage_phase_capacity);
-    samba_free(x, c->stage_redone, (size_t)c->stage_redone_capacity);
-    samba_free(x, c->stage_graph, sizeof(int32_t) * (size_t)c->stage_graph_capacity);
-    samba_free(x, c->extra_stores, sizeof(samba_extra_store) * (size_t)c->extra_store_capacity);
-    samba_free(x, c->uses.touched, sizeof(int32_t) * (size_t)c->uses.touched_capacity);
-    samba_free(x, c->copies, sizeof(samba_copy) * (size_t)c->copy_capacity);
+    samba_free(x, c->growth.persistent, (size_t)c->growth.persistent_capacity);
+    samba_free(x, c->growth.made, sizeof(samba_made_stage) * (size_t)c->growth.made_capacity);
+    samba_free(x, c->placed.extra_stores, sizeof(samba_extra_store) * (size_t)c->placed.extra_store_capacity);
+    samba_free(x, c->lowering.uses.touched, sizeof(int32_t) * (size_t)c->lowering.uses.touched_capacity);
+    samba_free(x, c->placed.copies, sizeof(samba_copy) * (size_t)c->placed.copy_capacity);
     samba_plan_free(p);
     samba_fusion_free(&c->fusion);
     if (c->graph != c->traced)

@@ -140,6 +140,35 @@ typedef struct samba_origins { /* origin.c: finds words and locations of the pla
     int64_t slot_count; /* a power of two */
 } samba_origins;
 
+/* ---- what passes leave to those behind them, each in a struct of its own; what one alone needs is its own ---- */
+typedef struct samba_placed { /* place: values and sinks */
+    int32_t *buffer_of; /* per node of graph: -1 none */
+    samba_extra_store *extra_stores;
+    int64_t extra_store_count, extra_store_capacity;
+    samba_copy *copies;
+    int64_t copy_count, copy_capacity;
+    samba_readers readers;
+} samba_placed;
+
+typedef struct samba_lowering { /* lower, while it makes stages */
+    samba_uses uses;
+    bool redone; /* given to new stages */
+} samba_lowering;
+
+typedef struct samba_made_stage { /* beside each of the plan's */
+    samba_phase phase;
+    int32_t graph; /* of the plan's graphs */
+    bool redone;   /* as its group's */
+} samba_made_stage;
+
+typedef struct samba_growth { /* of the plan: its arrays grow in context memory; place, lower and section add to them, link all of another plan's */
+    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity, blob_capacity, word_capacity,
+        location_capacity, persistent_capacity, made_capacity;
+    uint8_t *persistent;    /* per buffer: never shares memory */
+    samba_made_stage *made; /* per stage */
+    samba_origins origins;  /* of words and places */
+} samba_growth;
+
 typedef struct samba_compiler {
     samba_context *context;
     const samba_compile_options *options;
@@ -150,29 +179,19 @@ typedef struct samba_compiler {
     samba_arena arena;
     samba_graph *traced; /* as the user's model made it: stored in the PEF */
     samba_graph *graph;  /* the current one */
-    samba_fusion fusion;
-    int32_t *buffer_of;  /* per node of graph: -1 none */
-    samba_extra_store *extra_stores;
-    int64_t extra_store_count, extra_store_capacity;
-    samba_copy *copies;
-    int64_t copy_count, copy_capacity;
-    samba_readers readers;
-    samba_uses uses;
-    /* plan under construction: growing arrays in context memory, moved to the plan's arena at the end */
-    samba_plan plan;
-    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity, blob_capacity;
-    uint8_t *persistent; /* per buffer: never shares memory */
-    int64_t persistent_capacity;
-    samba_phase *stage_phase; /* per stage */
-    uint8_t *stage_redone;    /* per stage, as its group's */
-    int64_t stage_redone_capacity;
-    int32_t *stage_graph; /* per stage: of the plan's graphs */
-    int64_t stage_graph_capacity;
-    bool redone; /* while lowering: given to new stages */
-    int64_t stage_phase_capacity;
-    samba_origins origins;
-    int64_t word_capacity, location_capacity;
+    samba_fusion fusion; /* of fuse */
+    samba_placed placed;
+    samba_lowering lowering;
+    samba_plan plan; /* under construction */
+    samba_growth growth;
 } samba_compiler;
+
+/* Stages of one graph that run together or not at all. */
+static inline bool samba_made_alike(const samba_compiler *compiler, int32_t a, int32_t b)
+{
+    const samba_made_stage *made = compiler->growth.made;
+    return made[a].graph == made[b].graph && made[a].phase == made[b].phase && made[a].redone == made[b].redone;
+}
 
 /* passes: `run` replaces compiler->graph, or fills the plan */
 typedef samba_status samba_pass_fn(samba_compiler *compiler);

@@ -73,7 +73,7 @@ static samba_status add_buffer(linker *l, int32_t buffer)
 {
     if (l->buffers[buffer] >= 0)
         return SAMBA_OK;
-    return samba_plan_add_buffer(l->into, l->from->plan.buffers[buffer].bytes, l->from->persistent[buffer], &l->buffers[buffer]);
+    return samba_plan_add_buffer(l->into, l->from->plan.buffers[buffer].bytes, l->from->growth.persistent[buffer], &l->buffers[buffer]);
 }
 
 static samba_status add_tensors(linker *l)
@@ -94,7 +94,7 @@ static samba_status add_tensors(linker *l)
             l->buffers[its->buffer] = plan->tensors[at].buffer;
         } else {
             SAMBA_TRY(add_buffer(l, its->buffer));
-            SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->tensors, sizeof *its, &l->into->tensor_capacity, plan->tensor_count + 1));
+            SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->tensors, sizeof *its, &l->into->growth.tensor_capacity, plan->tensor_count + 1));
             at = plan->tensor_count++;
             plan->tensors[at] = *its;
             plan->tensors[at].buffer = l->buffers[its->buffer];
@@ -124,7 +124,7 @@ static samba_status add_argins(linker *l)
             continue;
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
-        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->argins, sizeof *its, &l->into->argin_capacity, plan->argin_count + 1));
+        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->argins, sizeof *its, &l->into->growth.argin_capacity, plan->argin_count + 1));
         plan->argins[plan->argin_count] = *its;
         plan->argins[plan->argin_count++].buffer = l->buffers[its->buffer];
     }
@@ -147,7 +147,7 @@ static samba_status add_constants(linker *l)
             continue;
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
-        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->constants, sizeof *its, &l->into->constant_capacity, plan->constant_count + 1));
+        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->constants, sizeof *its, &l->into->growth.constant_capacity, plan->constant_count + 1));
         plan->constants[plan->constant_count++] = (samba_plan_constant){l->buffers[its->buffer], blob};
     }
     return SAMBA_OK;
@@ -158,8 +158,8 @@ static samba_status add_stage(linker *l, int32_t index)
 {
     const samba_stage *its = &l->from->plan.stages[index];
     samba_stage *stage;
-    l->into->redone = l->from->stage_redone[index];
-    SAMBA_TRY(samba_plan_add_stage(l->into, l->from->stage_phase[index], &stage));
+    l->into->lowering.redone = l->from->growth.made[index].redone;
+    SAMBA_TRY(samba_plan_add_stage(l->into, l->from->growth.made[index].phase, &stage));
     *stage = *its;
     stage->operands = samba_arena_alloc(&l->into->plan.arena, sizeof *stage->operands * (size_t)its->operand_count);
     if (!stage->operands)

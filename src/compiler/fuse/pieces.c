@@ -120,5 +120,5 @@ void samba_pieces_bufferize(samba_compiler *c)
     const samba_access *access = c->fusion.access;
     for (int64_t i = c->graph->node_count - 1; i >= 0; i--) /* an outer concat has a higher number than those in it */
         if (samba_ops[samba_node_at(c->graph, (samba_ref)i)->op].class_ != SAMBA_VIEW && samba_is_piece(access, (samba_ref)i))
-            c->buffer_of[i] = c->buffer_of[access[i].base];
+            c->placed.buffer_of[i] = c->placed.buffer_of[access[i].base];
 }

@@ -12,10 +12,10 @@
 samba_status samba_plan_add_buffer(samba_compiler *c, int64_t bytes, bool persistent, int32_t *buffer)
 {
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->buffers, sizeof(samba_buffer), &c->buffer_capacity, plan->buffer_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->persistent, 1, &c->persistent_capacity, plan->buffer_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->buffers, sizeof(samba_buffer), &c->growth.buffer_capacity, plan->buffer_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.persistent, 1, &c->growth.persistent_capacity, plan->buffer_count + 1));
     plan->buffers[plan->buffer_count] = (samba_buffer){0, bytes};
-    c->persistent[plan->buffer_count] = persistent;
+    c->growth.persistent[plan->buffer_count] = persistent;
     *buffer = plan->buffer_count++;
     return SAMBA_OK;
 }
@@ -34,7 +34,7 @@ static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor
     SAMBA_TRY(node_bytes(c, node, &bytes));
     SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->tensors, sizeof(samba_plan_tensor), &c->tensor_capacity, plan->tensor_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->tensors, sizeof(samba_plan_tensor), &c->growth.tensor_capacity, plan->tensor_count + 1));
     samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
     *tensor = (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = *buffer};
     memcpy(tensor->shape, node->shape, sizeof tensor->shape);
@@ -49,7 +49,7 @@ static samba_status add_literal(samba_compiler *c, const samba_node *node, int32
     int64_t bytes;
     SAMBA_TRY(node_bytes(c, node, &bytes));
     SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->constant_capacity, plan->constant_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->growth.constant_capacity, plan->constant_count + 1));
     samba_plan_constant *constant = &plan->constants[plan->constant_count++];
     constant->buffer = *buffer;
     return samba_plan_add_blob(c, samba_graph_blob_at(c->graph, node->attrs->literal.data), &constant->blob);
@@ -59,11 +59,11 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
 {
     const samba_graph *g = c->graph;
     const samba_node *node = samba_node_at(g, ref);
-    int32_t *buffer = &c->buffer_of[ref];
+    int32_t *buffer = &c->placed.buffer_of[ref];
     if (node->op == SAMBA_OP_argin) {
         SAMBA_TRY(samba_plan_add_buffer(c, 8, true, buffer));
         samba_plan *plan = &c->plan;
-        SAMBA_TRY(samba_grow(c->context, (void **)&plan->argins, sizeof(samba_plan_argin), &c->argin_capacity, plan->argin_count + 1));
+        SAMBA_TRY(samba_grow(c->context, (void **)&plan->argins, sizeof(samba_plan_argin), &c->growth.argin_capacity, plan->argin_count + 1));
         const samba_attrs_argin *attrs = &node->attrs->argin;
         samba_plan_argin *argin = &plan->argins[plan->argin_count++];
         *argin = (samba_plan_argin){.role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = *buffer, .value = attrs->value};
@@ -137,7 +137,7 @@ static samba_status find_readers(samba_compiler *c)
 {
     const samba_fusion *f = &c->fusion;
     size_t count = (size_t)c->graph->node_count + 2;
-    samba_readers *r = &c->readers;
+    samba_readers *r = &c->placed.readers;
     r->begin = samba_arena_alloc(&c->arena, sizeof(int64_t) * count);
     int64_t *end = samba_arena_alloc(&c->arena, sizeof(int64_t) * count), total = 0;
     if (!r->begin || !end)
@@ -175,10 +175,10 @@ static samba_status in_place(samba_compiler *c, samba_ref leaf, int32_t writer, 
 {
     samba_fusion *f = &c->fusion;
     *can = true;
-    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf] && *can; i++)
-        *can = c->readers.groups[i] != writer || reads_in_step(c, writer, leaf);
-    for (int64_t i = c->readers.begin[leaf]; i < c->readers.end[leaf] && *can; i++) {
-        int32_t h = c->readers.groups[i];
+    for (int64_t i = c->placed.readers.begin[leaf]; i < c->placed.readers.end[leaf] && *can; i++)
+        *can = c->placed.readers.groups[i] != writer || reads_in_step(c, writer, leaf);
+    for (int64_t i = c->placed.readers.begin[leaf]; i < c->placed.readers.end[leaf] && *can; i++) {
+        int32_t h = c->placed.readers.groups[i];
         if (h != writer && f->groups[h].phase == f->groups[writer].phase)
             SAMBA_TRY(samba_fusion_order(f, h, writer, can));
     }
@@ -188,15 +188,15 @@ static samba_status in_place(samba_compiler *c, samba_ref leaf, int32_t writer, 
 static samba_status add_copy(samba_compiler *c, const samba_sink *sink, int32_t buffer)
 {
     samba_ref value = sink->value;
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->copies, sizeof(samba_copy), &c->copy_capacity, c->copy_count + 1));
-    c->copies[c->copy_count++] = (samba_copy){value, buffer, sink->phase, samba_is_delivered_again(c->graph, sink)};
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.copies, sizeof(samba_copy), &c->placed.copy_capacity, c->placed.copy_count + 1));
+    c->placed.copies[c->placed.copy_count++] = (samba_copy){value, buffer, sink->phase, samba_is_delivered_again(c->graph, sink)};
     samba_ref base = c->fusion.access[value].base;
     const samba_node *node = samba_node_at(c->graph, base);
-    if (c->buffer_of[base] >= 0 || node->op == SAMBA_OP_constant)
+    if (c->placed.buffer_of[base] >= 0 || node->op == SAMBA_OP_constant)
         return SAMBA_OK;
     int64_t bytes;
     SAMBA_TRY(node_bytes(c, node, &bytes));
-    return samba_plan_add_buffer(c, bytes, false, &c->buffer_of[base]);
+    return samba_plan_add_buffer(c, bytes, false, &c->placed.buffer_of[base]);
 }
 
 static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t target)
@@ -209,15 +209,15 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
     bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || f->groups[group].phase == sink->phase);
     if (fits && sink->kind == SAMBA_SINK_ASSIGN)
         SAMBA_TRY(in_place(c, sink->target, group, &fits));
-    if (fits && c->buffer_of[base] < 0) {
-        c->buffer_of[base] = target;
+    if (fits && c->placed.buffer_of[base] < 0) {
+        c->placed.buffer_of[base] = target;
         return SAMBA_OK;
     }
     bool tile = group >= 0 && (f->groups[group].kind == SAMBA_GROUP_TILE || f->groups[group].kind == SAMBA_GROUP_CONTRACT) &&
                 f->members[base].role != SAMBA_MEMBER_COLLECT; /* collected values are stored once, when the stage ends */
     if (fits && tile) {
-        SAMBA_TRY(samba_grow(c->context, (void **)&c->extra_stores, sizeof(samba_extra_store), &c->extra_store_capacity, c->extra_store_count + 1));
-        c->extra_stores[c->extra_store_count++] = (samba_extra_store){base, target};
+        SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.extra_stores, sizeof(samba_extra_store), &c->placed.extra_store_capacity, c->placed.extra_store_count + 1));
+        c->placed.extra_stores[c->placed.extra_store_count++] = (samba_extra_store){base, target};
         return SAMBA_OK;
     }
     return add_copy(c, sink, target);
@@ -272,11 +272,11 @@ samba_status samba_pass_bufferize(samba_compiler *c)
 {
     samba_fusion *f = &c->fusion;
     const samba_graph *g = c->graph;
-    c->buffer_of = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(g->node_count + 1));
-    if (!c->buffer_of)
+    c->placed.buffer_of = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(g->node_count + 1));
+    if (!c->placed.buffer_of)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < g->node_count; i++)
-        c->buffer_of[i] = -1;
+        c->placed.buffer_of[i] = -1;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state || node->op == SAMBA_OP_literal ||
@@ -288,7 +288,7 @@ samba_status samba_pass_bufferize(samba_compiler *c)
         const samba_sink *sink = &g->sinks[i];
         int32_t target = -1;
         if (sink->kind == SAMBA_SINK_ASSIGN) {
-            target = c->buffer_of[sink->target];
+            target = c->placed.buffer_of[sink->target];
         } else if (sink->kind == SAMBA_SINK_AGAIN) {
             for (int32_t t = 0; t < c->plan.tensor_count; t++)
                 if (c->plan.tensors[t].kind == SAMBA_KIND_OUTPUT && strcmp(c->plan.tensors[t].name, samba_graph_name_at(g, sink->name)) == 0)
@@ -301,11 +301,11 @@ samba_status samba_pass_bufferize(samba_compiler *c)
     }
     SAMBA_TRY(samba_pieces_find(c));
     for (int64_t i = 0; i < g->node_count; i++) {
-        if (!f->members[i].stored || c->buffer_of[i] >= 0 || f->members[i].group < 0 || samba_is_piece(f->access, (samba_ref)i))
+        if (!f->members[i].stored || c->placed.buffer_of[i] >= 0 || f->members[i].group < 0 || samba_is_piece(f->access, (samba_ref)i))
             continue;
         int64_t bytes;
         SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));
-        SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->buffer_of[i]));
+        SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->placed.buffer_of[i]));
     }
     samba_pieces_bufferize(c);
     SAMBA_TRY(find_ranges(c));

@@ -18,7 +18,7 @@
 /* ---- who touches which buffer, in the order stages will run: a position for each group, and for each copy at the end of a phase ---- */
 static samba_status add_use(samba_compiler *c, int32_t buffer)
 {
-    samba_uses *u = &c->uses;
+    samba_uses *u = &c->lowering.uses;
     if (buffer < 0)
         return SAMBA_OK;
     SAMBA_TRY(samba_grow(c->context, (void **)&u->touched, sizeof(int32_t), &u->touched_capacity, u->touched_count + 1));
@@ -39,22 +39,22 @@ static samba_status add_group(samba_compiler *c, int32_t index)
             samba_ref ref = node->inputs[i];
             const samba_node *input = samba_node_at(c->graph, ref);
             if (input->op == SAMBA_OP_random)
-                SAMBA_TRY(add_use(c, c->buffer_of[f->access[input->inputs[0]].base]));
-            SAMBA_TRY(add_use(c, c->buffer_of[f->access[ref].base]));
+                SAMBA_TRY(add_use(c, c->placed.buffer_of[f->access[input->inputs[0]].base]));
+            SAMBA_TRY(add_use(c, c->placed.buffer_of[f->access[ref].base]));
         }
-        SAMBA_TRY(add_use(c, c->buffer_of[g->members[m]]));
-        for (int64_t i = 0; i < c->extra_store_count; i++)
-            if (c->extra_stores[i].value == g->members[m])
-                SAMBA_TRY(add_use(c, c->extra_stores[i].buffer));
+        SAMBA_TRY(add_use(c, c->placed.buffer_of[g->members[m]]));
+        for (int64_t i = 0; i < c->placed.extra_store_count; i++)
+            if (c->placed.extra_stores[i].value == g->members[m])
+                SAMBA_TRY(add_use(c, c->placed.extra_stores[i].buffer));
     }
     return SAMBA_OK;
 }
 
 samba_status samba_uses_find(samba_compiler *c)
 {
-    samba_uses *u = &c->uses;
+    samba_uses *u = &c->lowering.uses;
     const samba_fusion *f = &c->fusion;
-    size_t buffers = (size_t)c->plan.buffer_count + 1, positions = (size_t)(f->order_count + c->copy_count) + 1;
+    size_t buffers = (size_t)c->plan.buffer_count + 1, positions = (size_t)(f->order_count + c->placed.copy_count) + 1;
     u->buffer_count = c->plan.buffer_count;
     u->first = samba_arena_alloc(&c->arena, sizeof(int64_t) * buffers);
     u->last = samba_arena_alloc(&c->arena, sizeof(int64_t) * buffers);
@@ -76,12 +76,12 @@ samba_status samba_uses_find(samba_compiler *c)
             SAMBA_TRY(add_group(c, f->order[at]));
             u->begin[++u->position] = u->touched_count;
         }
-        for (int64_t i = 0; i < c->copy_count; i++) {
-            if (c->copies[i].phase != phase || c->copies[i].redone != redone)
+        for (int64_t i = 0; i < c->placed.copy_count; i++) {
+            if (c->placed.copies[i].phase != phase || c->placed.copies[i].redone != redone)
                 continue;
             u->phase[u->position] = phase;
-            SAMBA_TRY(add_use(c, c->buffer_of[f->access[c->copies[i].value].base]));
-            SAMBA_TRY(add_use(c, c->copies[i].buffer));
+            SAMBA_TRY(add_use(c, c->placed.buffer_of[f->access[c->placed.copies[i].value].base]));
+            SAMBA_TRY(add_use(c, c->placed.copies[i].buffer));
             u->begin[++u->position] = u->touched_count;
         }
     }
@@ -99,18 +99,18 @@ static bool touched_between(const samba_uses *u, int32_t buffer, int64_t from, i
 
 bool samba_share_buffer(samba_compiler *c, int32_t from, int32_t to)
 {
-    samba_uses *u = &c->uses;
+    samba_uses *u = &c->lowering.uses;
     int64_t now = u->position;
-    if (from < 0 || to < 0 || from == to || from >= u->buffer_count || to >= u->buffer_count || c->persistent[from] ||
+    if (from < 0 || to < 0 || from == to || from >= u->buffer_count || to >= u->buffer_count || c->growth.persistent[from] ||
         u->last[from] != now || u->first[from] >= now || u->same[from] != from || c->plan.buffers[from].bytes != c->plan.buffers[to].bytes)
         return false;
     samba_phase made = u->phase[u->first[from]], phase = u->phase[now];
-    if (made != phase && (c->persistent[to] || made != SAMBA_FWD || phase != SAMBA_BCKWD))
+    if (made != phase && (c->growth.persistent[to] || made != SAMBA_FWD || phase != SAMBA_BCKWD))
         return false;
-    if (c->persistent[to] ? touched_between(u, to, u->first[from], now) : u->first[to] != now)
+    if (c->growth.persistent[to] ? touched_between(u, to, u->first[from], now) : u->first[to] != now)
         return false;
     u->same[from] = to;
-    if (!c->persistent[to])
+    if (!c->growth.persistent[to])
         u->first[to] = u->first[from];
     return true;
 }
@@ -170,7 +170,7 @@ static bool is_factor(const samba_compiler *c, const samba_group *g, int32_t buf
         return false;
     const samba_node *node = samba_node_at(c->graph, g->anchor);
     for (int i = 0; i < node->arity; i++)
-        if (c->buffer_of[c->fusion.access[node->inputs[i]].base] == buffer)
+        if (c->placed.buffer_of[c->fusion.access[node->inputs[i]].base] == buffer)
             return true;
     return false;
 }
@@ -208,10 +208,10 @@ void samba_uses_settle(samba_compiler *c)
     for (int32_t s = 0; s < c->plan.stage_count; s++) {
         samba_stage *stage = &c->plan.stages[s];
         for (int32_t o = 0; o < stage->operand_count; o++)
-            settle(&c->uses, &stage->operands[o].buffer);
+            settle(&c->lowering.uses, &stage->operands[o].buffer);
         if (stage->kind == SAMBA_STAGE_CONTRACT) {
-            settle(&c->uses, &stage->contract.a.buffer);
-            settle(&c->uses, &stage->contract.b.buffer);
+            settle(&c->lowering.uses, &stage->contract.a.buffer);
+            settle(&c->lowering.uses, &stage->contract.b.buffer);
         }
     }
 }

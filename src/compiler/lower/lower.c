@@ -13,13 +13,9 @@
 samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_stage **stage)
 {
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->stage_capacity, plan->stage_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_phase, sizeof(samba_phase), &c->stage_phase_capacity, plan->stage_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_redone, 1, &c->stage_redone_capacity, plan->stage_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->stage_graph, sizeof(int32_t), &c->stage_graph_capacity, plan->stage_count + 1));
-    c->stage_graph[plan->stage_count] = plan->graph_count - 1;
-    c->stage_phase[plan->stage_count] = phase;
-    c->stage_redone[plan->stage_count] = c->redone;
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->growth.stage_capacity, plan->stage_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.made, sizeof(samba_made_stage), &c->growth.made_capacity, plan->stage_count + 1));
+    c->growth.made[plan->stage_count] = (samba_made_stage){phase, plan->graph_count - 1, c->lowering.redone};
     *stage = &plan->stages[plan->stage_count++];
     memset(*stage, 0, sizeof **stage);
     return SAMBA_OK;
@@ -28,9 +24,7 @@ samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_st
 void samba_plan_move_stage(samba_compiler *c, int32_t from, int32_t to)
 {
     c->plan.stages[to] = c->plan.stages[from];
-    c->stage_phase[to] = c->stage_phase[from];
-    c->stage_redone[to] = c->stage_redone[from];
-    c->stage_graph[to] = c->stage_graph[from];
+    c->growth.made[to] = c->growth.made[from];
 }
 
 /* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes; and its operators one by one. */
@@ -83,13 +77,13 @@ samba_status samba_pass_lower(samba_compiler *c)
     SAMBA_TRY(samba_uses_find(c));
     for (int part = 0; part < 2 * SAMBA_PHASE_COUNT; part++) {
         samba_phase phase = (samba_phase)(part / 2);
-        c->redone = part % 2 != 0;
-        for (; at < f->order_count && f->groups[f->order[at]].phase == phase && f->groups[f->order[at]].redone == c->redone; at++, c->uses.position++)
+        c->lowering.redone = part % 2 != 0;
+        for (; at < f->order_count && f->groups[f->order[at]].phase == phase && f->groups[f->order[at]].redone == c->lowering.redone; at++, c->lowering.uses.position++)
             SAMBA_TRY(lower_group(c, f->order[at]));
-        for (int64_t i = 0; i < c->copy_count; i++)
-            if (c->copies[i].phase == phase && c->copies[i].redone == c->redone) {
-                SAMBA_TRY(samba_lower_copy(c, &c->copies[i]));
-                c->uses.position++;
+        for (int64_t i = 0; i < c->placed.copy_count; i++)
+            if (c->placed.copies[i].phase == phase && c->placed.copies[i].redone == c->lowering.redone) {
+                SAMBA_TRY(samba_lower_copy(c, &c->placed.copies[i]));
+                c->lowering.uses.position++;
             }
     }
     samba_uses_settle(c);

@@ -19,7 +19,7 @@ static void set_operand(attention_lowering *l, samba_attention_part part, samba_
     const samba_node *node = samba_node_at(l->compiler->graph, ref);
     const samba_access *access = &l->compiler->fusion.access[ref];
     samba_operand *operand = &l->operands[l->operand_of[part]];
-    *operand = (samba_operand){.buffer = l->compiler->buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    *operand = (samba_operand){.buffer = l->compiler->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
     for (int i = 0; i < 4; i++)
         operand->strides[i] = dims[i] < 0 || node->shape[dims[i]] == 1 ? 0 : access->strides[dims[i]];
 }
@@ -34,7 +34,7 @@ static void set_gradients(attention_lowering *l, samba_ref ref)
         int64_t sizes[4];
         samba_attention_sizes(&l->stage, (samba_attention_part)(SAMBA_ATTENTION_DQ + i), sizes);
         int64_t heads = node->rank == 4 ? node->shape[2] : sizes[1];
-        *operand = (samba_operand){.buffer = l->compiler->buffer_of[ref], .dtype = node->dtype, .offset = first,
+        *operand = (samba_operand){.buffer = l->compiler->placed.buffer_of[ref], .dtype = node->dtype, .offset = first,
                                    .strides = {sizes[2] * heads * sizes[3], sizes[3], heads * sizes[3], 1}};
         first += node->rank == 4 ? sizes[1] * sizes[3] : sizes[0] * sizes[1] * sizes[2] * sizes[3];
     }

@@ -203,7 +203,7 @@ samba_status samba_contract_describe(const samba_graph *graph, const samba_acces
 static void factor_base(const samba_compiler *c, samba_ref ref, samba_factor *factor)
 {
     const samba_access *access = &c->fusion.access[ref];
-    factor->buffer = c->buffer_of[access->base];
+    factor->buffer = c->placed.buffer_of[access->base];
     factor->dtype = samba_node_at(c->graph, ref)->dtype;
     factor->offset = access->offset;
 }

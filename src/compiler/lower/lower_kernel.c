@@ -11,7 +11,7 @@ samba_status samba_lower_contiguous(samba_compiler *c, samba_ref ref, samba_phas
 {
     const samba_node *node = samba_node_at(c->graph, ref);
     const samba_access *access = &c->fusion.access[ref];
-    *operand = (samba_operand){.buffer = c->buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    *operand = (samba_operand){.buffer = c->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
     int64_t own[SAMBA_MAX_RANK], numel;
     samba_shape_contiguous_strides(node->rank, node->shape, own);
     bool in_order = true;
@@ -32,7 +32,7 @@ static samba_status add(samba_compiler *c, const samba_group *group, samba_stage
     for (int i = 0; i < count; i++)
         SAMBA_TRY(samba_lower_contiguous(c, inputs[i], group->phase, &operands[i]));
     const samba_node *node = samba_node_at(c->graph, group->anchor);
-    operands[count] = (samba_operand){.buffer = c->buffer_of[group->anchor], .dtype = node->dtype};
+    operands[count] = (samba_operand){.buffer = c->placed.buffer_of[group->anchor], .dtype = node->dtype};
     SAMBA_TRY(samba_plan_add_stage(c, group->phase, stage));
     (*stage)->kind = (int32_t)kind;
     (*stage)->operands = operands;
@@ -95,7 +95,7 @@ static samba_operand strided(const samba_compiler *c, samba_ref ref)
 {
     const samba_node *node = samba_node_at(c->graph, ref);
     const samba_access *access = &c->fusion.access[ref];
-    samba_operand operand = {.buffer = c->buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    samba_operand operand = {.buffer = c->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
     for (int i = 0; i < node->rank; i++)
         operand.strides[i] = node->shape[i] == 1 ? 0 : access->strides[i];
     return operand;
@@ -151,7 +151,7 @@ static samba_status lower_gather(samba_compiler *c, const samba_group *group, co
 static samba_status lower_embedding(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
     const samba_node *table = samba_node_at(c->graph, node->inputs[0]), *index = samba_node_at(c->graph, node->inputs[1]);
-    samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), {.buffer = c->buffer_of[group->anchor], .dtype = node->dtype}};
+    samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), {.buffer = c->placed.buffer_of[group->anchor], .dtype = node->dtype}};
     int64_t domain[2] = {1, table->shape[1]}, line[SAMBA_MAX_RANK] = {0};
     samba_shape_numel(index->rank, index->shape, &domain[0]);
     if (!samba_shape_view_strides(index->rank, index->shape, operands[1].strides, 1, domain, line)) {
@@ -171,10 +171,10 @@ static samba_status lower_embedding(samba_compiler *c, const samba_group *group,
 static samba_status lower_scatter(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
     const samba_access *access = c->fusion.access;
-    int32_t base = c->buffer_of[access[node->inputs[0]].base], result = c->buffer_of[group->anchor];
+    int32_t base = c->placed.buffer_of[access[node->inputs[0]].base], result = c->placed.buffer_of[group->anchor];
     bool in_place = samba_access_is_whole(c->graph, access, node->inputs[0]);
     for (int i = 1; i < 3; i++)
-        in_place = in_place && c->buffer_of[access[node->inputs[i]].base] != base && c->buffer_of[access[node->inputs[i]].base] != result;
+        in_place = in_place && c->placed.buffer_of[access[node->inputs[i]].base] != base && c->placed.buffer_of[access[node->inputs[i]].base] != result;
     if (base != result && (!in_place || !samba_share_buffer(c, base, result)))
         SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase, group->redone}));
     samba_operand operands[3] = {strided(c, node->inputs[1]), strided(c, node->inputs[2]), strided(c, group->anchor)};

@@ -22,8 +22,8 @@ static samba_status move(samba_compiler *c, const samba_group *group, samba_ref 
         from[i] = node->shape[i] == 1 ? 0 : access->strides[i];
         to[i] = node->shape[i] == 1 ? 0 : strides[i];
     }
-    int reg = samba_emitter_load(&e, c->buffer_of[access->base], (samba_dtype)node->dtype, access->offset, from, SAMBA_FULL, 0);
-    samba_emitter_store(&e, reg, c->buffer_of[group->anchor], (samba_dtype)node->dtype, offset, to);
+    int reg = samba_emitter_load(&e, c->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset, from, SAMBA_FULL, 0);
+    samba_emitter_store(&e, reg, c->placed.buffer_of[group->anchor], (samba_dtype)node->dtype, offset, to);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);
     return status;
@@ -58,7 +58,7 @@ static samba_status fill(samba_compiler *c, const samba_group *group, double val
     int64_t strides[SAMBA_MAX_RANK];
     samba_shape_contiguous_strides(node->rank, node->shape, strides);
     int reg = samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, SAMBA_LEVEL_SETUP, -1, -1, -1, -1, value);
-    samba_emitter_store(&e, reg, c->buffer_of[group->anchor], (samba_dtype)node->dtype, 0, strides);
+    samba_emitter_store(&e, reg, c->placed.buffer_of[group->anchor], (samba_dtype)node->dtype, 0, strides);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);
     return status;

@@ -101,7 +101,7 @@ static int load_external(lowering *l, samba_ref ref, const int8_t *dims, samba_e
     const samba_access *access = &l->fusion->access[ref];
     int64_t strides[SAMBA_MAX_RANK];
     over_domain(node, access->strides, dims, strides);
-    return samba_emitter_load(&l->e, l->compiler->buffer_of[access->base], (samba_dtype)node->dtype, access->offset, strides, extent, level);
+    return samba_emitter_load(&l->e, l->compiler->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset, strides, extent, level);
 }
 
 static int draw(lowering *l, const samba_node *node, const int8_t *dims, samba_extent extent, int level)
@@ -279,7 +279,7 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     int64_t strides[SAMBA_MAX_RANK];
     over_domain(node, access->strides, member->dims, strides);
     tile = tile == SAMBA_TILE_sum ? SAMBA_TILE_collect_sum : tile == SAMBA_TILE_amax ? SAMBA_TILE_collect_amax : SAMBA_TILE_collect_amin;
-    int operand = samba_emitter_operand(&l->e, l->compiler->buffer_of[ref], result, access->offset, strides);
+    int operand = samba_emitter_operand(&l->e, l->compiler->placed.buffer_of[ref], result, access->offset, strides);
     samba_emitter_add(&l->e, tile, 0, from, level, reg, -1, -1, operand, 0);
     return l->e.status;
 }
@@ -302,7 +302,7 @@ static bool is_read_behind(const lowering *l, int64_t member, int32_t buffer)
         const samba_node *node = samba_node_at(l->graph, l->group->members[m]);
         for (int i = 0; i < node->arity; i++) {
             samba_ref base = l->fusion->access[node->inputs[i]].base;
-            if (l->compiler->buffer_of[base] == buffer && samba_ops[samba_node_at(l->graph, base)->op].class_ == SAMBA_LEAF)
+            if (l->compiler->placed.buffer_of[base] == buffer && samba_ops[samba_node_at(l->graph, base)->op].class_ == SAMBA_LEAF)
                 return true;
         }
     }
@@ -315,13 +315,13 @@ static samba_status store_wherever(lowering *l, int64_t member, bool late)
     samba_ref ref = l->group->members[member];
     if (l->fusion->members[ref].role == SAMBA_MEMBER_COLLECT)
         return SAMBA_OK;
-    int32_t first = l->compiler->buffer_of[ref];
+    int32_t first = l->compiler->placed.buffer_of[ref];
     if (l->fusion->members[ref].stored && is_read_behind(l, member, first) == late)
         SAMBA_TRY(store_member(l, ref, first, &l->fusion->access[ref]));
     samba_access whole;
     samba_access_own(l->graph, ref, &whole);
-    for (int64_t i = 0; i < l->compiler->extra_store_count; i++) {
-        const samba_extra_store *more = &l->compiler->extra_stores[i];
+    for (int64_t i = 0; i < l->compiler->placed.extra_store_count; i++) {
+        const samba_extra_store *more = &l->compiler->placed.extra_stores[i];
         if (more->value == ref && is_read_behind(l, member, more->buffer) == late)
             SAMBA_TRY(store_member(l, ref, more->buffer, &whole));
     }
@@ -400,7 +400,7 @@ samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy)
     int reg = base->op == SAMBA_OP_constant
                   ? samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of(dtype), SAMBA_FULL, SAMBA_LEVEL_SETUP, -1, -1, -1, -1,
                                       base->attrs->constant.value)
-                  : samba_emitter_load(&e, compiler->buffer_of[access->base], dtype, access->offset, strides, SAMBA_FULL, 0);
+                  : samba_emitter_load(&e, compiler->placed.buffer_of[access->base], dtype, access->offset, strides, SAMBA_FULL, 0);
     samba_emitter_store(&e, reg, copy->buffer, dtype, 0, own);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);

@@ -14,7 +14,7 @@ static uint64_t hash_location(const samba_plan_location *location) { return samb
 /* Keeps the table at most half full. A slot holds 0, or 2 * index + 2 of a word, or that + 1 of a location. */
 static samba_status reserve(samba_compiler *c)
 {
-    samba_origins *o = &c->origins;
+    samba_origins *o = &c->growth.origins;
     const samba_plan *plan = &c->plan;
     int64_t used = (int64_t)plan->word_count + plan->location_count;
     if (2 * (used + 1) <= o->slot_count)
@@ -43,12 +43,12 @@ static samba_status find_word(samba_compiler *c, const char *word, int32_t *inde
     SAMBA_TRY(reserve(c));
     uint32_t *slot = NULL;
     uint64_t hash = hash_word(word);
-    for (uint64_t probe = 0; *(slot = slot_of(&c->origins, hash, probe)); probe++)
+    for (uint64_t probe = 0; *(slot = slot_of(&c->growth.origins, hash, probe)); probe++)
         if (*slot % 2 == 0 && strcmp(plan->words[*slot / 2 - 1], word) == 0) {
             *index = (int32_t)(*slot / 2 - 1);
             return SAMBA_OK;
         }
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->words, sizeof *plan->words, &c->word_capacity, plan->word_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->words, sizeof *plan->words, &c->growth.word_capacity, plan->word_count + 1));
     char *copy = samba_arena_strdup(&plan->arena, word);
     if (!copy)
         return SAMBA_ERROR_MEMORY;
@@ -68,12 +68,12 @@ static samba_status find_location(samba_compiler *c, const char *module, const c
     SAMBA_TRY(reserve(c));
     uint32_t *slot = NULL;
     uint64_t hash = hash_location(&location);
-    for (uint64_t probe = 0; *(slot = slot_of(&c->origins, hash, probe)); probe++)
+    for (uint64_t probe = 0; *(slot = slot_of(&c->growth.origins, hash, probe)); probe++)
         if (*slot % 2 == 1 && memcmp(&plan->locations[*slot / 2 - 1], &location, sizeof location) == 0) {
             *index = (int32_t)(*slot / 2 - 1);
             return SAMBA_OK;
         }
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->locations, sizeof location, &c->location_capacity, plan->location_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->locations, sizeof location, &c->growth.location_capacity, plan->location_count + 1));
     *index = plan->location_count;
     plan->locations[plan->location_count++] = location;
     *slot = (uint32_t)(2 * *index + 3);
@@ -142,7 +142,7 @@ samba_status samba_stage_operators_join(samba_compiler *c, samba_stage *stage, c
 
 void samba_origins_free(samba_compiler *c)
 {
-    if (c->origins.slots)
-        samba_free(c->context, c->origins.slots, sizeof *c->origins.slots * (size_t)c->origins.slot_count);
-    c->origins = (samba_origins){0};
+    if (c->growth.origins.slots)
+        samba_free(c->context, c->growth.origins.slots, sizeof *c->growth.origins.slots * (size_t)c->growth.origins.slot_count);
+    c->growth.origins = (samba_origins){0};
 }

@@ -159,13 +159,11 @@ samba_status samba_pass_coalesce(samba_compiler *c)
         samba_stage last = plan->stages[s]; /* as it was: distances are between neighbours */
         int64_t start = 0;
         int32_t next = s + 1;
-        for (; next < plan->stage_count && c->stage_phase[next] == c->stage_phase[kept] && c->stage_redone[next] == c->stage_redone[kept] &&
-               c->stage_graph[next] == c->stage_graph[kept];
-             next++) {
+        for (; next < plan->stage_count && samba_made_alike(c, next, kept); next++) {
             int64_t step = distance(plan, &last, &plan->stages[next]);
             if (step == 0 || !are_apart(plan, first, &plan->stages[next]))
                 break;
-            int64_t budget = plan->graphs[c->stage_graph[kept]].fast_memory;
+            int64_t budget = plan->graphs[c->growth.made[kept].graph].fast_memory;
             if (budget > 0 && bytes_with(first, start + step + plan->stages[next].domain[0]) > budget)
                 break; /* a section could not hold it */
             if (next == s + 1) { /* the joined stage's operands change: keep its neighbour's view of them apart */

@@ -169,11 +169,11 @@ samba_status samba_pass_memory(samba_compiler *c)
     int64_t count = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++) {
         bool touched = ranges[b].last >= 0;
-        bool late = touched && c->stage_phase[ranges[b].first] >= SAMBA_GRADNORM && c->stage_phase[ranges[b].last] != c->stage_phase[ranges[b].first];
+        bool late = touched && c->growth.made[ranges[b].first].phase >= SAMBA_GRADNORM && c->growth.made[ranges[b].last].phase != c->growth.made[ranges[b].first].phase;
         if (settled[b])
             continue;
-        if (c->persistent[b] || late || lasting[b])
-            settle(plan, b, &end, lasting[b] ? &plan->memory.constants : c->persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
+        if (c->growth.persistent[b] || late || lasting[b])
+            settle(plan, b, &end, lasting[b] ? &plan->memory.constants : c->growth.persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
         else if (touched)
             shared[count++] = ranges[b];
     }
@@ -184,7 +184,7 @@ samba_status samba_pass_memory(samba_compiler *c)
     plan->memory_bytes = end + activations;
     plan->memory.total = plan->memory_bytes;
     for (int32_t b = 0; b < plan->buffer_count; b++) /* made, then not needed: it has no bytes */
-        if (!settled[b] && !c->persistent[b] && ranges[b].last < 0)
+        if (!settled[b] && !c->growth.persistent[b] && ranges[b].last < 0)
             plan->buffers[b] = (samba_buffer){0, 0};
     return SAMBA_OK;
 }

@@ -200,15 +200,15 @@ static samba_status name_modules(samba_compiler *c, int32_t first, int32_t end, 
 static samba_status add_section(samba_compiler *c, touched *t, int32_t first, int32_t end, const char *name)
 {
     samba_plan *plan = &c->plan;
-    samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->stage_phase[first], .first_stage = first, .stage_count = end - first};
-    bool joint = c->stage_phase[first] != c->stage_phase[end - 1];
+    samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->growth.made[first].phase, .first_stage = first, .stage_count = end - first};
+    bool joint = c->growth.made[first].phase != c->growth.made[end - 1].phase;
     for (int32_t s = first; s < end; s++) {
-        section.forward_stages += joint && c->stage_phase[s] == SAMBA_FWD;
-        section.redone_stages += joint && c->stage_redone[s];
-        section.flops += joint && c->stage_redone[s] ? 0 : plan->stages[s].flops;
-        section.bytes += joint && c->stage_redone[s] ? 0 : plan->stages[s].bytes;
+        section.forward_stages += joint && c->growth.made[s].phase == SAMBA_FWD;
+        section.redone_stages += joint && c->growth.made[s].redone;
+        section.flops += joint && c->growth.made[s].redone ? 0 : plan->stages[s].flops;
+        section.bytes += joint && c->growth.made[s].redone ? 0 : plan->stages[s].bytes;
     }
-    section.redone_by = !joint && c->stage_redone[first] ? SAMBA_BCKWD : 0;
+    section.redone_by = !joint && c->growth.made[first].redone ? SAMBA_BCKWD : 0;
     section.fast_memory = bytes_of(t, first, end);
     if (name)
         section.name = samba_arena_strdup(&plan->arena, name);
@@ -218,16 +218,16 @@ static samba_status add_section(samba_compiler *c, touched *t, int32_t first, in
         section.name = samba_arena_strdup(&plan->arena, samba_phase_names[section.phase]);
     if (!section.name)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->section_capacity, plan->section_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->call_capacity, plan->call_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->growth.section_capacity, plan->section_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->growth.call_capacity, plan->call_count + 1));
     plan->calls[plan->call_count++] = section.id;
     plan->sections[plan->section_count++] = section;
-    plan->graphs[c->stage_graph[first]].section_count++;
-    plan->graphs[c->stage_graph[first]].call_count++;
+    plan->graphs[c->growth.made[first].graph].section_count++;
+    plan->graphs[c->growth.made[first].graph].call_count++;
     return SAMBA_OK;
 }
 
-static const samba_plan_graph *graph_of(const samba_compiler *c, int32_t stage) { return &c->plan.graphs[c->stage_graph[stage]]; }
+static const samba_plan_graph *graph_of(const samba_compiler *c, int32_t stage) { return &c->plan.graphs[c->growth.made[stage].graph]; }
 
 static int32_t next_begin(const uint8_t *together, int32_t stage, int32_t end)
 {
@@ -245,13 +245,13 @@ static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t
     if (!together)
         return SAMBA_ERROR_MEMORY;
     for (int32_t s = 0, next; s < c->plan.stage_count; s = next) { /* of all the graph's phases: what to give instead */
-        for (next = s; next < c->plan.stage_count && c->stage_graph[next] == c->stage_graph[s] && c->stage_phase[next] == c->stage_phase[s] && c->stage_redone[next] == c->stage_redone[s];)
+        for (next = s; next < c->plan.stage_count && samba_made_alike(c, next, s);)
             next++;
         SAMBA_TRY(find_fusions(c, s, next, together));
     }
     for (int32_t s = 0, next; s < c->plan.stage_count; s = next) {
         next = next_begin(together, s, c->plan.stage_count);
-        int64_t own = c->stage_graph[s] == c->stage_graph[first] ? bytes_of(t, s, next) : 0;
+        int64_t own = c->growth.made[s].graph == c->growth.made[first].graph ? bytes_of(t, s, next) : 0;
         most = own > most ? own : most;
     }
     return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
@@ -299,7 +299,7 @@ static samba_status cut(samba_compiler *c, touched *t, int32_t first, int32_t en
             return refuse(c, t, begin, next_begin(together, begin, end), t->bytes);
         int32_t stop = s < end ? choose_end(c, together, sizes, begin, s) : end;
         bool whole = begin == first && stop == end;
-        SAMBA_TRY(add_section(c, t, begin, stop, whole ? samba_phase_names[c->stage_phase[first]] : NULL));
+        SAMBA_TRY(add_section(c, t, begin, stop, whole ? samba_phase_names[c->growth.made[first].phase] : NULL));
         begin = stop;
     }
     return SAMBA_OK;
@@ -324,21 +324,21 @@ samba_status samba_pass_section(samba_compiler *c)
     touched t;
     SAMBA_TRY(touched_begin(&t, c));
     for (int32_t first = 0, end, g = 0; first < plan->stage_count; first = end) {
-        for (; g < c->stage_graph[first]; g++) { /* every graph has a stage: something stores its first output */
+        for (; g < c->growth.made[first].graph; g++) { /* every graph has a stage: something stores its first output */
             plan->graphs[g + 1].first_section = plan->section_count;
             plan->graphs[g + 1].first_call = plan->call_count;
         }
         const samba_plan_graph *graph = &plan->graphs[g];
-        samba_phase phase = c->stage_phase[first];
-        bool redone = c->stage_redone[first], joint = graph->mapping == SAMBA_MAPPING_SPATIAL && phase == SAMBA_FWD;
-        for (end = first; end < plan->stage_count && c->stage_graph[end] == g; end++)
-            if (joint ? c->stage_phase[end] > SAMBA_BCKWD : c->stage_phase[end] != phase || c->stage_redone[end] != redone)
+        samba_phase phase = c->growth.made[first].phase;
+        bool redone = c->growth.made[first].redone, joint = graph->mapping == SAMBA_MAPPING_SPATIAL && phase == SAMBA_FWD;
+        for (end = first; end < plan->stage_count && c->growth.made[end].graph == g; end++)
+            if (joint ? c->growth.made[end].phase > SAMBA_BCKWD : c->growth.made[end].phase != phase || c->growth.made[end].redone != redone)
                 break;
         if (joint)
             SAMBA_TRY(check_spatial(c, &t, first, end));
         if (joint || graph->fast_memory == 0)
             SAMBA_TRY(add_section(c, &t, first, end,
-                                  redone ? "FWD, left out where BCKWD follows" : joint && c->stage_phase[end - 1] != phase ? "FWD+BCKWD" : samba_phase_names[phase]));
+                                  redone ? "FWD, left out where BCKWD follows" : joint && c->growth.made[end - 1].phase != phase ? "FWD+BCKWD" : samba_phase_names[phase]));
         else
             SAMBA_TRY(cut(c, &t, first, end));
     }
