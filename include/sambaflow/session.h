@@ -177,7 +177,8 @@ SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, 
 SAMBA_API const char *samba_session_mapping(const samba_session *session, int graph);
 /* Name of the graph that was traced, the first of several. Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_name(const samba_session *session);
-/* Text of the graph that was traced, the first of several, as the PEF carries it (docs/graph.md). Lives as long as the session. */
+/* Text of the graph that was traced, the first of several, as the PEF carries it (docs/graph.md): large literals stand beside it. Lives as long as the
+ * session. */
 SAMBA_API const char *samba_session_graph_text(const samba_session *session);
 SAMBA_API int samba_session_threads(const samba_session *session);
 SAMBA_API const char *samba_session_isa(const samba_session *session);

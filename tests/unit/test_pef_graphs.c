@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graphs of a PEF: what the check says of a list of them that is wrong, one change and one message each, and files of version 3, which have none. */
+ * The graphs of a PEF: what the check says of a list of them that is wrong, one change and one message each;
+ * what a file's message may claim of its bytes; and files of versions 3, which have no graphs, and 4, which have no blobs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,14 +108,90 @@ static void test_two(void **unused)
     end(&f);
 }
 
+static Samba__Pef__Plan *unpacked(const fixture *f)
+{
+    samba_pef_header header;
+    memcpy(&header, f->bytes, sizeof header);
+    Samba__Pef__Plan *plan = samba__pef__plan__unpack(NULL, (size_t)header.message_length, (const uint8_t *)f->bytes + header.message_offset);
+    assert_non_null(plan);
+    return plan;
+}
+
+/* The file with another message, its checksums right. */
+static char *packed(const fixture *f, const Samba__Pef__Plan *plan, uint32_t version, size_t *size)
+{
+    samba_pef_header header;
+    memcpy(&header, f->bytes, sizeof header);
+    const char *from = (const char *)f->bytes + header.blobs_offset;
+    header.version = version;
+    header.message_length = (int64_t)samba__pef__plan__get_packed_size(plan);
+    header.blobs_offset = samba_pef_align(header.message_offset + header.message_length);
+    header.file_length = header.blobs_offset + header.blobs_length;
+    char *bytes = calloc(1, (size_t)header.file_length);
+    assert_non_null(bytes);
+    samba__pef__plan__pack(plan, (uint8_t *)bytes + header.message_offset);
+    memcpy(bytes + header.blobs_offset, from, (size_t)header.blobs_length);
+    memcpy(bytes, &header, sizeof header);
+    *size = (size_t)header.file_length;
+    seal(bytes, *size);
+    return bytes;
+}
+
+/* What a message may claim of blobs: the zoo has two, of 20 and of 100 bytes, which take 64 and 128. */
+static void blob_less_than_nothing(Samba__Pef__Plan *p) { p->blobs[1]->size = -1; }
+static void blob_huge(Samba__Pef__Plan *p) { p->blobs[1]->size = INT64_MAX; }
+static void blob_long(Samba__Pef__Plan *p) { p->blobs[1]->size = 129; }
+static void blob_short(Samba__Pef__Plan *p) { p->blobs[1]->size = 64; }
+static void blob_over_another(Samba__Pef__Plan *p) { p->blobs[1]->offset = 0; }
+static void blob_behind_a_gap(Samba__Pef__Plan *p) { p->blobs[0]->offset = 64; }
+static void blob_before_all(Samba__Pef__Plan *p) { p->blobs[0]->offset = -64; }
+static void blob_unaligned(Samba__Pef__Plan *p) { p->blobs[1]->offset = 20; }
+static void constant_of_none(Samba__Pef__Plan *p) { p->constants[1]->blob = 2; }
+static void constant_of_its_own(Samba__Pef__Plan *p) { p->constants[1]->has_size = p->constants[1]->has_offset = 1; }
+static void constant_without(Samba__Pef__Plan *p) { p->constants[0]->has_blob = 0; }
+static void literal_of_none(Samba__Pef__Plan *p) { p->graphs[0]->literals[1] = INT32_MIN; }
+static void roleless(Samba__Pef__Plan *p) { p->tensors[0]->has_role = 0; }
+static const struct {
+    void (*change)(Samba__Pef__Plan *);
+    const char *message;
+} claims[] = {{blob_less_than_nothing, "blob 1: -1 bytes at 64 are not where the 192 bytes of blobs have it"},
+              {blob_huge, "are not where the 192 bytes of blobs have it"},
+              {blob_long, "blob 1: 129 bytes at 64"},
+              {blob_short, "blobs take 128 bytes and the file has 192 for them"},
+              {blob_over_another, "blob 1: 100 bytes at 0 are not where"},
+              {blob_behind_a_gap, "blob 0: 20 bytes at 64 are not where"},
+              {blob_before_all, "blob 0: 20 bytes at -64 are not where"},
+              {blob_unaligned, "blob 1: 100 bytes at 20 are not where"},
+              {constant_of_none, "constant 1: its bytes are blob 2 of 2"},
+              {constant_of_its_own, "constant 1 is not that of version 5"},
+              {constant_without, "constant 0 is not that of version 5"},
+              {literal_of_none, "literal 1 is blob -2147483648 of 2"},
+              {roleless, "is not that of version 5"}};
+
+static void test_claims(void **unused)
+{
+    (void)unused;
+    fixture f;
+    begin(&f, true);
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        Samba__Pef__Plan *message = unpacked(&f);
+        size_t size;
+        samba_plan plan;
+        claims[i].change(message);
+        char *bytes = packed(&f, message, SAMBA_PEF_VERSION, &size);
+        assert_message(&f, samba_pef_decode(f.context, "test.pef", bytes, size, &plan), claims[i].message);
+        free(bytes);
+        samba__pef__plan__free_unpacked(message, NULL);
+    }
+    end(&f);
+}
+
 /* The file as an older version has it: constants have bytes of their own, texts all of theirs, and no buffer says what it is for; up to version 3 the facts
  * of the one graph are fields of the plan. `left`: one of these things is left as it is. */
 typedef enum missing { NOTHING, OWN_BYTES, NO_BLOBS, NO_ROLE, GRAPH_FIELDS } missing;
 static char *as_version(const fixture *f, uint32_t version, missing left, size_t *size)
 {
-    samba_pef_header header;
-    memcpy(&header, f->bytes, sizeof header);
-    Samba__Pef__Plan *plan = samba__pef__plan__unpack(NULL, (size_t)header.message_length, (const uint8_t *)f->bytes + header.message_offset), old = *plan;
+    Samba__Pef__Plan *plan = unpacked(f), old = *plan;
     Samba__Pef__Graph *graph = plan->graphs[0], of_plan = *graph;
     samba_text text;
     samba_text_init(&text, f->context);
@@ -138,21 +215,10 @@ static char *as_version(const fixture *f, uint32_t version, missing left, size_t
             old.n_graphs = 0;
     }
     old.n_constants = plan->n_constants;
-    header.version = version;
-    header.message_length = (int64_t)samba__pef__plan__get_packed_size(&old);
-    const int64_t blobs = samba_pef_align(header.message_offset + header.message_length);
-    header.file_length = blobs + header.blobs_length;
-    char *bytes = calloc(1, (size_t)header.file_length);
-    assert_non_null(bytes);
-    samba__pef__plan__pack(&old, (uint8_t *)bytes + header.message_offset);
-    memcpy(bytes + blobs, (const char *)f->bytes + header.blobs_offset, (size_t)header.blobs_length);
-    header.blobs_offset = blobs;
-    memcpy(bytes, &header, sizeof header);
-    seal(bytes, (size_t)header.file_length);
+    char *bytes = packed(f, &old, version, size);
     graph->text = of_plan.text, graph->n_literals = of_plan.n_literals;
     samba__pef__plan__free_unpacked(plan, NULL);
     samba_text_clear(&text);
-    *size = (size_t)header.file_length;
     return bytes;
 }
 
@@ -264,7 +330,7 @@ static void test_older_names(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_check), cmocka_unit_test(test_two), cmocka_unit_test(test_older_versions), cmocka_unit_test(test_older_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_check), cmocka_unit_test(test_two), cmocka_unit_test(test_claims), cmocka_unit_test(test_older_versions), cmocka_unit_test(test_older_names)};
     snprintf(path, sizeof path, "/tmp/sambaflow-pef-graphs-%d.pef", (int)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
