@@ -10,6 +10,7 @@
 
 #include "app/app.h"
 #include "failing_allocator.h"
+#include "graph/graph.h"
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
@@ -262,6 +263,20 @@ static void model(samba_graph *g, const void *options)
     samba_output(g, "logits", samba_linear(samba_input(g, "image"), "linear", 3)); /* the same linear */
 }
 
+/* Its table, of 100 times a number of the settings, stands beside the graph's text; a second number is in it. */
+static void model_with_table(samba_graph *g, const void *options)
+{
+    const float *numbers = options;
+    samba_tensor *table;
+    model(g, NULL);
+    assert_int_equal(samba_tensor_new(g->context, "table", SAMBA_FLOAT32, 1, (const int64_t[]){100}, &table), SAMBA_OK);
+    for (int i = 0; i < 100; i++)
+        ((float *)samba_tensor_data(table))[i] = numbers[0];
+    samba_value mean = samba_mul_scalar(samba_mean(samba_input(g, "image"), 0, NULL, false), numbers[1]);
+    samba_output(g, "table", samba_mul(samba_constant_tensor(g, table), mean));
+    samba_tensor_free(table);
+}
+
 static int inputs(const void *settings, int64_t batch_size, samba_app_input *input)
 {
     (void)settings;
@@ -325,6 +340,39 @@ static void test_commands_without_memory(void **state)
         fail_allocations_by(command_scenario, &commands[i], 1);
 }
 
+/* A PEF that options of the application's own are given with must be of the graph that they make, to the last byte. */
+static void test_other_graphs(void **state)
+{
+    (void)state;
+    float numbers[] = {1, 2};
+    char pef[128];
+    samba_context *context;
+    samba_plan plan;
+    snprintf(pef, sizeof pef, "%s/small.pef", folder);
+    samba_app app = small_app();
+    app.model = model_with_table;
+    app.settings = numbers;
+    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+    char *compile[] = {"small", "compile", "-p", pef, "--inference", "--json"};
+    command c = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
+    assert_int_equal(command_scenario(context, &c), SAMBA_OK);
+    assert_int_equal(samba_pef_read(context, pef, &plan), SAMBA_OK);
+    assert_int_equal(plan.graphs[0].literal_count, 1);
+    c.arguments.own_given = true;
+    samba_app_run run = {context, &c.arguments};
+    int count;
+    samba_app_input found[SAMBA_APP_MAX_INPUTS];
+    assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_OK);
+    numbers[0] = 3;
+    assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
+    assert_non_null(strstr(samba_error_message(context), "holds another graph than these options make: the values of its literal &0 are others"));
+    numbers[1] = 3;
+    assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
+    assert_non_null(strstr(samba_error_message(context), "holds another graph than these options make: it has"));
+    samba_plan_free(&plan);
+    samba_context_free(context);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -356,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_text_without_memory),
         cmocka_unit_test(test_commands_without_memory),
+        cmocka_unit_test(test_other_graphs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
