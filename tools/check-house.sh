@@ -67,10 +67,11 @@ if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench
 
 python3 tools/check_order.py include src tests bench examples python >&2 || complain "what these lines do depends on the compiler: make two statements of each"
 
-made=$(mktemp -d) # the header that the build makes
+made=$(mktemp -d) # the headers that the build makes
 trap 'rm -rf "$made"' EXIT
 mkdir "$made/sambaflow"
 python3 tools/make_operators.py src/ops.def "$made/sambaflow/operators.h"
+python3 tools/make_optimizers.py src/optimizers.def "$made/sambaflow/optimizers.h"
 for header in include/sambaflow/*.h "$made"/sambaflow/*.h; do
     for language in "c -std=c11" "c++ -std=c++17"; do
         set -- $language

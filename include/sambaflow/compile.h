@@ -5,35 +5,11 @@
 #define SAMBAFLOW_COMPILE_H
 
 #include <sambaflow/graph.h>
+#include <sambaflow/optimizers.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum samba_optimizer_kind { SAMBA_SGD = 0, SAMBA_ADAMW = 1, SAMBA_ADAM = 2 } samba_optimizer_kind;
-
-/* One optimizer, which is also one parameter group. Update rules are torch.optim.SGD's, AdamW's and Adam's, whose weight decay is part of the
- * gradient. Its numbers are hyperparameters, which runs may change whatever they are here, also from 0; momentum has its memory always. nesterov, amsgrad,
- * maximize, and whether there is a max_grad_norm, are compiled in.
- * `name` prefixes its hyperparameters when a model has several ("head.lr"); plain "lr" then sets all of them. */
-typedef struct samba_optimizer {
-    size_t struct_size;
-    samba_optimizer_kind kind;
-    const char *name;                /* NULL: "optim0", "optim1" ... */
-    int parameter_count;             /* 0: every parameter that no earlier optimizer names */
-    const char *const *parameters;   /* exact names, or patterns with '*' and '?' ("*.bias"); NAME where one finds no parameter that is not taken */
-    double lr, weight_decay;
-    double momentum, dampening;      /* SGD */
-    bool nesterov;                   /* SGD */
-    double beta1, beta2, eps;        /* AdamW, Adam */
-    bool amsgrad;                    /* AdamW, Adam */
-    bool maximize;                   /* goes up the gradient */
-    double max_grad_norm;            /* > 0: gradients of all optimizers' parameters are clipped to this global norm in
-                                        GRADNORM; optimizers that give one must give the same */
-} samba_optimizer;
-SAMBA_API samba_optimizer samba_sgd(double lr);   /* torch's defaults for everything else */
-SAMBA_API samba_optimizer samba_adamw(double lr); /* betas 0.9 0.999, eps 1e-8, weight_decay 0.01 */
-SAMBA_API samba_optimizer samba_adam(double lr);  /* betas 0.9 0.999, eps 1e-8, no weight decay */
 
 typedef enum samba_precision { /* numbers are part of the file format */
     SAMBA_FP32 = 0, /* everything in the dtypes it was traced in */

@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers as graph: SGD, AdamW and Adam as torch.optim writes them, clipping by the global norm as torch.nn.utils.clip_grad_norm_.
- *
- * Scalars (bias corrections, products of hyperparameters) are computed in float64, as PyTorch computes them in Python, and cast
- * to the dtype of the update where they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small
- * gradients have no squares. Parameters and state are rounded when they are stored. State leaves start at zero.
+ * Optimizers as graph: the rules of updates.def, as torch.optim writes them, at the parameters that each optimizer owns; clipping by the global norm as
+ * torch.nn.utils.clip_grad_norm_.
  *
  * Every number of a rule is a hyperparameter that a run may change, whatever it was when compiled, so the state that some value of it needs is always
- * there. SGD has momentum while that is not 0: the first such step copies the gradient, which `step` tells, and a step whose momentum is 0 leaves the
- * buffer alone, as in PyTorch; kernels then do not touch it (device/cpu/tile/update.h).
+ * there. State whose hyperparameter is 0 is left alone, as in PyTorch; kernels then do not touch it (device/cpu/tile/update.h).
  *
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
-#include "compiler/compiler.h"
+#include "compiler/graph/optimizers.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
-typedef struct hyper { /* leaves of one optimizer, rank 0 float64 */
-    samba_ref lr, weight_decay, momentum, dampening, beta1, beta2, eps;
-    samba_ref step, next_step; /* SGD: those with momentum */
-    samba_ref active, share;   /* SGD: is momentum not 0? what the gradient counts for in its buffer */
-} hyper;
-
-/* The graph's name "prefix.name", or "name" alone. */
-static int64_t joined(samba_graph *g, const char *prefix, const char *name)
+int64_t samba_optimizer_joined(samba_graph *g, const char *prefix, const char *name)
 {
     samba_text text;
     samba_text_init(&text, g->context);
@@ -40,129 +29,36 @@ static int64_t joined(samba_graph *g, const char *prefix, const char *name)
 static samba_ref argin(samba_graph *g, const char *optimizer, const char *name, double value)
 {
     samba_attrs attrs = {0};
-    attrs.argin.name = joined(g, optimizer, name);
+    attrs.argin.name = samba_optimizer_joined(g, optimizer, name);
     attrs.argin.dtype = SAMBA_FLOAT64;
     attrs.argin.value = value;
     return samba_emit(g, SAMBA_OP_argin, 0, NULL, &attrs);
 }
 
-static samba_ref kept(samba_graph *g, int kind, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
-{
-    samba_attrs attrs = {0};
-    attrs.state.name = joined(g, prefix, name);
-    attrs.state.dtype = dtype;
-    attrs.state.shape = shape;
-    attrs.state.init = SAMBA_INIT_ZEROS;
-    attrs.state.kind = kind;
-    return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
-}
-
-static samba_ref state(samba_graph *g, const char *prefix, const char *name, samba_dtype dtype, samba_dims shape)
-{
-    return kept(g, SAMBA_STATE_OPTIMIZER, prefix, name, dtype, shape);
-}
-
 static samba_ref add(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_add, a, b); }
-static samba_ref sub(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_sub, a, b); }
 static samba_ref mul(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_mul, a, b); }
-static samba_ref divide(samba_graph *g, samba_ref a, samba_ref b) { return samba_emit2(g, SAMBA_OP_div, a, b); }
-static samba_ref one_minus(samba_graph *g, samba_ref a) { return sub(g, samba_emit_constant(g, 1, SAMBA_FLOAT64), a); }
 
-static void assign(samba_graph *g, samba_ref target, samba_ref value)
+void samba_optimizer_assign(samba_graph *g, samba_ref target, samba_ref value)
 {
     if (g->status == SAMBA_OK)
         samba_graph_sink(g, (samba_sink){SAMBA_SINK_ASSIGN, SAMBA_OPT, 0, target, value});
-}
-
-static bool is_adam(const samba_optimizer *o) { return o->kind == SAMBA_ADAMW || o->kind == SAMBA_ADAM; }
-
-static void declare(samba_graph *g, const samba_optimizer *o, const char *name, bool several, hyper *h)
-{
-    const char *prefix = several ? name : NULL;
-    *h = (hyper){0};
-    h->lr = argin(g, prefix, "lr", o->lr);
-    h->weight_decay = argin(g, prefix, "weight_decay", o->weight_decay);
-    if (is_adam(o)) {
-        h->beta1 = argin(g, prefix, "beta1", o->beta1);
-        h->beta2 = argin(g, prefix, "beta2", o->beta2);
-        h->eps = argin(g, prefix, "eps", o->eps);
-    } else {
-        h->momentum = argin(g, prefix, "momentum", o->momentum);
-        h->dampening = argin(g, prefix, "dampening", o->dampening);
-    }
-    h->step = state(g, name, "step", SAMBA_FLOAT64, (samba_dims){0});
-    if (is_adam(o)) {
-        h->next_step = samba_emit_scalar(g, SAMBA_OP_add, h->step, 1);
-    } else {
-        samba_ref zero = samba_emit_constant(g, 0, SAMBA_FLOAT64);
-        h->active = samba_emit2(g, SAMBA_OP_ne, h->momentum, zero);
-        h->next_step = add(g, h->step, samba_emit_cast(g, h->active, SAMBA_FLOAT64));
-        samba_ref first = samba_emit2(g, SAMBA_OP_eq, h->step, zero);
-        h->share = samba_emit3(g, SAMBA_OP_where, first, samba_emit_constant(g, 1, SAMBA_FLOAT64), one_minus(g, h->dampening));
-    }
-    assign(g, h->step, h->next_step);
 }
 
 static samba_dtype dtype_of(const samba_graph *g, samba_ref ref) { return (samba_dtype)samba_node_at(g, ref)->dtype; }
 
 static samba_dtype update_dtype(samba_dtype dtype) { return dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype; }
 
-/* A parameter-like state leaf, as the update reads it and as it is stored. */
-static samba_ref held(samba_graph *g, samba_ref leaf)
-{
-    return g->status == SAMBA_OK ? samba_emit_cast(g, leaf, update_dtype(dtype_of(g, leaf))) : SAMBA_NONE;
-}
-
-static void hold(samba_graph *g, samba_ref leaf, samba_ref value)
+void samba_optimizer_hold(samba_graph *g, samba_ref leaf, samba_ref value)
 {
     if (g->status == SAMBA_OK)
-        assign(g, leaf, samba_emit_cast(g, value, dtype_of(g, leaf)));
+        samba_optimizer_assign(g, leaf, samba_emit_cast(g, value, dtype_of(g, leaf)));
 }
 
-/* torch.optim.sgd._single_tensor_sgd. `d` and the result are of the update's dtype. */
-static samba_ref sgd(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref leaf, samba_ref d)
+/* Its hyperparameters that a run may change. */
+static void declare(samba_graph *g, const samba_optimizer *o, const char *prefix, samba_ref hypers[SAMBA_HYPERS])
 {
-    samba_dtype stored = dtype_of(g, leaf), dtype = update_dtype(stored);
-    samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
-    samba_ref p = held(g, leaf);
-    d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
-    samba_ref buffer = kept(g, SAMBA_STATE_MOMENTUM, name, "momentum_buffer", stored, shape), before = held(g, buffer);
-    samba_ref momentum = samba_emit_cast(g, h->momentum, dtype), share = samba_emit_cast(g, h->share, dtype);
-    samba_ref next = add(g, mul(g, before, momentum), mul(g, d, share));
-    hold(g, buffer, samba_emit3(g, SAMBA_OP_where, h->active, next, before));
-    d = samba_emit3(g, SAMBA_OP_where, h->active, o->nesterov ? add(g, d, mul(g, next, momentum)) : next, d);
-    return sub(g, p, mul(g, d, samba_emit_cast(g, h->lr, dtype)));
-}
-
-/* torch.optim.adam._single_tensor_adam; weight decay shrinks the parameter (AdamW) or is part of the gradient (Adam) */
-static samba_ref adam(samba_graph *g, const samba_optimizer *o, const hyper *h, const char *name, samba_ref leaf, samba_ref d)
-{
-    samba_dtype stored = dtype_of(g, leaf), dtype = update_dtype(stored);
-    samba_dims shape = samba_node_at(g, leaf)->attrs->parameter.shape;
-    samba_ref mean = state(g, name, "exp_avg", stored, shape), square = state(g, name, "exp_avg_sq", stored, shape);
-    samba_ref p = held(g, leaf), m = held(g, mean), v = held(g, square);
-    samba_ref correction1 = one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta1, h->next_step));
-    samba_ref correction2 = samba_emit1(g, SAMBA_OP_sqrt, one_minus(g, samba_emit2(g, SAMBA_OP_pow, h->beta2, h->next_step)));
-    samba_ref step_size = samba_emit_cast(g, divide(g, h->lr, correction1), dtype);
-    samba_ref scale = samba_emit_cast(g, samba_emit1(g, SAMBA_OP_reciprocal, correction2), dtype);
-    samba_ref decayed = o->kind == SAMBA_ADAMW ? mul(g, p, samba_emit_cast(g, one_minus(g, mul(g, h->lr, h->weight_decay)), dtype)) : p;
-    if (o->kind == SAMBA_ADAM)
-        d = add(g, d, mul(g, p, samba_emit_cast(g, h->weight_decay, dtype)));
-    samba_ref share1 = samba_emit_cast(g, one_minus(g, h->beta1), dtype), share2 = samba_emit_cast(g, one_minus(g, h->beta2), dtype);
-
-    samba_ref next_m = add(g, m, mul(g, sub(g, d, m), share1));
-    samba_ref next_v = add(g, mul(g, v, samba_emit_cast(g, h->beta2, dtype)), mul(g, mul(g, d, d), share2));
-    hold(g, mean, next_m);
-    hold(g, square, next_v);
-    samba_ref second = next_v;
-    if (o->amsgrad) {
-        samba_ref greatest = state(g, name, "max_exp_avg_sq", stored, shape);
-        second = samba_emit2(g, SAMBA_OP_maximum, held(g, greatest), next_v);
-        hold(g, greatest, second);
-    }
-    samba_ref root = mul(g, samba_emit1(g, SAMBA_OP_sqrt, second), scale);
-    samba_ref denominator = add(g, root, samba_emit_cast(g, h->eps, dtype));
-    return sub(g, decayed, mul(g, divide(g, next_m, denominator), step_size));
+    for (int i = 0; i < SAMBA_HYPERS; i++)
+        hypers[i] = samba_hypers[i].run && samba_optimizer_takes(o->kind, (samba_hyper)i) ? argin(g, prefix, samba_hypers[i].name, samba_hyper_of(o, (samba_hyper)i)) : SAMBA_NONE;
 }
 
 static bool owns(const samba_optimizer *o, const char *parameter)
@@ -175,23 +71,43 @@ static bool owns(const samba_optimizer *o, const char *parameter)
     return false;
 }
 
-/* What torch.optim refuses too: NaN, and numbers outside [0, end). */
-static samba_status check_number(samba_context *context, int optimizer, const char *name, double value, double end)
+/* What torch.optim refuses too: NaN, and numbers out of range. */
+static samba_status check_number(samba_context *context, int i, const samba_optimizer *o, samba_hyper hyper)
 {
-    if (value >= 0 && value < end)
+    static const struct {
+        double least, most;
+        const char *text;
+    } ranges[] = {[SAMBA_RANGE_ANY] = {-DBL_MAX, DBL_MAX, "a finite number"}, [SAMBA_RANGE_NONNEGATIVE] = {0, DBL_MAX, "a number in [0, inf)"},
+                  [SAMBA_RANGE_FRACTION] = {0, 1 - DBL_EPSILON / 2, "a number in [0, 1)"}, [SAMBA_RANGE_SHARE] = {0, 1, "a number in [0, 1]"}};
+    const samba_range range = samba_hypers[hyper].range;
+    const double value = samba_hyper_of(o, hyper);
+    if (value >= ranges[range].least && value <= ranges[range].most)
         return SAMBA_OK;
-    return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has %s %g: expected a number in [0, %g)", optimizer, name, value, end);
+    return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has %s %g: expected %s", i, samba_hypers[hyper].name, value, ranges[range].text);
 }
 
 static samba_status check_numbers(samba_context *context, int i, const samba_optimizer *o)
 {
-    SAMBA_TRY(check_number(context, i, "lr", o->lr, INFINITY));
-    SAMBA_TRY(check_number(context, i, "weight_decay", o->weight_decay, INFINITY));
-    if (o->kind == SAMBA_SGD)
-        return check_number(context, i, "momentum", o->momentum, INFINITY);
-    SAMBA_TRY(check_number(context, i, "beta1", o->beta1, 1));
-    SAMBA_TRY(check_number(context, i, "beta2", o->beta2, 1));
-    return check_number(context, i, "eps", o->eps, INFINITY);
+    for (int hyper = 0; hyper < SAMBA_HYPERS; hyper++)
+        if (samba_optimizer_takes(o->kind, (samba_hyper)hyper))
+            SAMBA_TRY(check_number(context, i, o, (samba_hyper)hyper));
+    return SAMBA_OK;
+}
+
+/* "SAMBA_SGD (0), SAMBA_ADAMW (1) or SAMBA_ADAM (2)" */
+static samba_status fail_kind(samba_context *context, int i, const samba_optimizer *o)
+{
+    static const char *const kinds[] = {
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) "SAMBA_" #KIND " (" #number ")",
+#include "optimizers.def"
+    };
+    samba_text text;
+    samba_text_init(&text, context);
+    for (int k = 0; k < SAMBA_COUNT(kinds); k++)
+        samba_text_add(&text, "%s%s", k == 0 ? "" : k + 1 < SAMBA_COUNT(kinds) ? ", " : " or ", kinds[k]);
+    samba_status status = text.status == SAMBA_OK ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected %s", i, (int)o->kind, text.data) : text.status;
+    samba_text_clear(&text);
+    return status;
 }
 
 static samba_status check_patterns(samba_context *context, int i, const samba_optimizer *o)
@@ -266,12 +182,11 @@ static samba_status check(samba_context *context, const samba_compile_options *o
     for (int i = 0; i < options->optimizer_count; i++) {
         const samba_optimizer *o = &options->optimizers[i];
         char buffer[32], other[32];
-        if (o->kind != SAMBA_SGD && !is_adam(o))
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected SAMBA_SGD (0), SAMBA_ADAMW (1) or SAMBA_ADAM (2)", i,
-                              (int)o->kind);
+        if (!samba_optimizer_facts_at((int)o->kind))
+            return fail_kind(context, i, o);
         SAMBA_TRY(check_patterns(context, i, o));
         SAMBA_TRY(check_numbers(context, i, o));
-        if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
+        if ((samba_optimizer_flags(o) & SAMBA_FLAG_nesterov) && (o->momentum <= 0 || o->dampening != 0))
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                               "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i, o->momentum,
                               o->dampening);
@@ -318,21 +233,24 @@ static samba_ref clipping(samba_graph *g, const samba_compile_options *options, 
     if (total == SAMBA_NONE)
         return SAMBA_NONE;
     samba_ref norm = samba_emit1(g, SAMBA_OP_sqrt, total);
-    samba_ref ratio = divide(g, argin(g, NULL, "max_grad_norm", max_norm), samba_emit_scalar(g, SAMBA_OP_add, norm, 1e-6));
+    samba_ref above = samba_emit_scalar(g, SAMBA_OP_add, norm, 1e-6), most = argin(g, NULL, "max_grad_norm", max_norm);
+    samba_ref ratio = samba_emit2(g, SAMBA_OP_div, most, above);
     return samba_emit2(g, SAMBA_OP_minimum, ratio, samba_emit_constant(g, 1, SAMBA_FLOAT64));
 }
 
-static samba_status update(samba_graph *g, const samba_optimizer *o, const hyper *h, samba_ref p, samba_ref d, samba_ref coefficient)
+static samba_status update(samba_rule *rule, samba_ref d)
 {
-    const char *name = samba_graph_name_at(g, samba_node_at(g, p)->attrs->parameter.name);
-    samba_dtype dtype = update_dtype(dtype_of(g, p));
-    g->location.scope = (uint32_t)samba_node_at(g, p)->attrs->parameter.name;
-    d = samba_emit_cast(g, d, dtype);
-    if (coefficient != SAMBA_NONE)
-        d = mul(g, d, samba_emit_cast(g, coefficient, dtype));
-    if (o->maximize)
-        d = samba_emit1(g, SAMBA_OP_neg, d);
-    hold(g, p, is_adam(o) ? adam(g, o, h, name, p, d) : sgd(g, o, h, name, p, d));
+    samba_graph *g = rule->graph;
+    const samba_attrs_parameter *leaf = &samba_node_at(g, rule->leaf)->attrs->parameter;
+    rule->parameter_name = samba_graph_name_at(g, leaf->name);
+    rule->scope = (uint32_t)leaf->name;
+    rule->stored = dtype_of(g, rule->leaf);
+    rule->dtype = update_dtype(rule->stored);
+    g->location.scope = rule->scope;
+    rule->gradient = samba_emit_cast(g, d, rule->dtype);
+    rule->parameter = samba_emit_cast(g, rule->leaf, rule->dtype);
+    samba_rule_emit(rule);
+    samba_optimizer_hold(g, rule->leaf, rule->result);
     return g->status;
 }
 
@@ -353,8 +271,9 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
         const samba_optimizer *o = &options->optimizers[k];
         char made_up[32];
         const char *optimizer = name_of(o, k, made_up);
-        hyper h;
-        bool declared = false, matched = false;
+        samba_ref hypers[SAMBA_HYPERS];
+        samba_rule rule = {.graph = g, .optimizer = o, .flags = samba_optimizer_flags(o), .name = optimizer, .hypers = hypers, .coefficient = coefficient, .first = true};
+        bool matched = false;
         for (int64_t i = 0; i < count; i++) {
             const samba_node *node = samba_node_at(g, (samba_ref)i);
             if (node->op != SAMBA_OP_parameter)
@@ -366,11 +285,12 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
             samba_ref d = samba_autodiff_gradient(g, (samba_ref)i);
             if (d == SAMBA_NONE)
                 continue;
-            if (!declared)
-                declare(g, o, optimizer, options->optimizer_count > 1 || compiler->one_of_several, &h);
-            declared = true;
+            if (rule.first)
+                declare(g, o, options->optimizer_count > 1 || compiler->one_of_several ? optimizer : NULL, hypers);
             SAMBA_TRY(g->status);
-            SAMBA_TRY(update(g, o, &h, (samba_ref)i, d, coefficient));
+            rule.leaf = (samba_ref)i;
+            SAMBA_TRY(update(&rule, d));
+            rule.first = false;
         }
         if (!matched)
             return samba_fail(compiler->context, SAMBA_ERROR_NAME,
@@ -379,19 +299,4 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
     }
     g->location = (samba_location){0};
     return g->status;
-}
-
-samba_optimizer samba_sgd(double lr) { return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_SGD, .lr = lr}; }
-
-samba_optimizer samba_adam(double lr)
-{
-    return (samba_optimizer){.struct_size = sizeof(samba_optimizer), .kind = SAMBA_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-}
-
-samba_optimizer samba_adamw(double lr)
-{
-    samba_optimizer o = samba_adam(lr);
-    o.kind = SAMBA_ADAMW;
-    o.weight_decay = 0.01;
-    return o;
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of optimizers (optimizers.def) as numbers: of hyperparameters, flags and state, for arrays and sets of them. They are no part of the
+ * file format, which has names. */
+#ifndef SAMBA_OPTIMIZERS_H
+#define SAMBA_OPTIMIZERS_H
+
+#include <stdbool.h>
+
+typedef enum samba_hyper {
+#define HYPERPARAMETER(name, option, range, when, help) SAMBA_HYPER_##name,
+#include "optimizers.def"
+    SAMBA_HYPERS
+} samba_hyper;
+
+/* Bits of a set. MAXIMIZE, CLIP and ACTIVE are no flags of the table: every optimizer may go up and be clipped; ACTIVE is what a condition said. */
+enum {
+    SAMBA_BIT_CLIP, SAMBA_BIT_MAXIMIZE, SAMBA_BIT_ACTIVE,
+#define FLAG(name, option, help) SAMBA_BIT_##name,
+#include "optimizers.def"
+    SAMBA_FLAG_BITS
+};
+enum {
+    SAMBA_FLAG_CLIP = 1u << SAMBA_BIT_CLIP, SAMBA_FLAG_MAXIMIZE = 1u << SAMBA_BIT_MAXIMIZE, SAMBA_FLAG_ACTIVE = 1u << SAMBA_BIT_ACTIVE,
+#define FLAG(name, option, help) SAMBA_FLAG_##name = 1u << SAMBA_BIT_##name,
+#include "optimizers.def"
+};
+
+typedef enum samba_state {
+#define STATE(name, of, idle) SAMBA_STATE_##name,
+#include "optimizers.def"
+    SAMBA_STATES
+} samba_state;
+
+typedef enum samba_state_owner { SAMBA_STATE_OF_PARAMETER, SAMBA_STATE_OF_OPTIMIZER } samba_state_owner;
+
+typedef struct samba_state_row {
+    const char *name;
+    samba_state_owner of;
+    const char *idle; /* hyperparameter whose 0 leaves it alone; "": none does */
+} samba_state_row;
+extern const samba_state_row samba_states[SAMBA_STATES]; /* plan/names.c */
+
+#endif
