@@ -13,16 +13,16 @@ typedef enum samba_hyper {
     SAMBA_HYPERS
 } samba_hyper;
 
-/* Bits of a set. MAXIMIZE, CLIP and ACTIVE are no flags of the table: every optimizer may go up and be clipped; ACTIVE is what a condition said. */
+/* Bits of a set. CLIP, ACTIVE and MAXIMIZE are no flags of the table: every optimizer may be clipped and go up; ACTIVE is what a condition said. */
 enum {
-    SAMBA_BIT_CLIP, SAMBA_BIT_MAXIMIZE, SAMBA_BIT_ACTIVE,
+    SAMBA_BIT_CLIP, SAMBA_BIT_ACTIVE,
 #define FLAG(name, option, help) SAMBA_BIT_##name,
 #include "optimizers.def"
     SAMBA_FLAG_BITS
 };
 enum {
-    SAMBA_FLAG_CLIP = 1u << SAMBA_BIT_CLIP, SAMBA_FLAG_MAXIMIZE = 1u << SAMBA_BIT_MAXIMIZE, SAMBA_FLAG_ACTIVE = 1u << SAMBA_BIT_ACTIVE,
-#define FLAG(name, option, help) SAMBA_FLAG_##name = 1u << SAMBA_BIT_##name,
+    SAMBA_FLAG_CLIP = 1 << SAMBA_BIT_CLIP, SAMBA_FLAG_ACTIVE = 1 << SAMBA_BIT_ACTIVE, SAMBA_FLAG_MAXIMIZE = 1 << SAMBA_FLAG_BITS,
+#define FLAG(name, option, help) SAMBA_FLAG_##name = 1 << SAMBA_BIT_##name,
 #include "optimizers.def"
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer updates as one loop (device/cpu/tile/update.h): recognised whatever the order of instructions and sources, equal to the
- * naive interpreter of naive_tiles.h to the last bit, on every ISA and several teams, and not taken for what they are not. */
+ * Optimizer updates as one loop (device/cpu/tile/update.h): programs of every rule of updates.def with every set of flags, recognised whatever the
+ * order of sources, equal to the naive interpreter of naive_tiles.h to the last bit, on every ISA and several teams, and not taken for what they are
+ * not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +12,9 @@
 #include "naive_tiles.h"
 
 typedef struct wanted {
-    bool adamw, clip, momentum, turned; /* turned: sources of sums and products change sides */
-    bool chosen, flag; /* of momentum: a flag says whether it counts; its value */
-    bool nesterov, whole; /* where it is chosen: Nesterov's; the gradient counts for 1 in it */
+    int rule;
+    unsigned flags;
+    bool turned; /* sources of sums and products change sides */
 } wanted;
 
 static const int64_t counts[] = {1, 15, 16, 17, 100, 1000, 7850};
@@ -60,47 +61,89 @@ static int chosen_of(tile_case *t, int condition, int a, int b)
 
 static char *memory_of(const tile_case *t, int operand) { return t->memory + t->buffers[t->operands[operand].buffer].offset; }
 
+/* ---- the rules as tile programs ---- */
+typedef struct building {
+    tile_case *t;
+    const wanted *w;
+    unsigned flags;
+    int numbers[SAMBA_UPDATE_NUMBERS], number_count, condition; /* registers, loaded in setup */
+    int parameter_operand, gradient_operand, state[SAMBA_STATES]; /* operands */
+    int parameter, gradient, before[SAMBA_STATES];                 /* registers; 0: not loaded yet */
+} building;
+
+static int state_of(building *x, int state)
+{
+    if (!x->before[state])
+        x->before[state] = loaded(x->t, x->state[state]);
+    return x->before[state];
+}
+
+static void begin_elements(building *x)
+{
+    case_setup_ends(x->t);
+    x->gradient = loaded(x->t, x->gradient_operand), x->parameter = loaded(x->t, x->parameter_operand);
+    if (x->flags & SAMBA_FLAG_CLIP)
+        x->gradient = either(x->t, x->w, SAMBA_TILE_mul, x->gradient, x->numbers[SAMBA_UPDATE_NUMBERS - 1]);
+    if (x->flags & SAMBA_FLAG_MAXIMIZE)
+        x->gradient = result_of(x->t, SAMBA_TILE_neg, x->gradient, -1);
+}
+
+#define UNARY(op, a) result_of(x->t, SAMBA_TILE_##op, a, -1)
+#define BINARY(op, a, b) result_of(x->t, SAMBA_TILE_##op, a, b)
+#define EITHER(op, a, b) either(x->t, x->w, SAMBA_TILE_##op, a, b)
+#define VALUE int
+#define RULE(name) static void name(building *x)
+#define EACH_ELEMENT begin_elements(x);
+#define IS(flag) ((x->flags & SAMBA_FLAG_##flag) != 0)
+#define KEEP_TOTAL(state, value)
+#define SCALAR(name, value)
+#define CONDITION(name, value) const int name = x->condition
+#define NUMBER(name, value) const int name = x->numbers[x->number_count++]
+#define PARAMETER (x->parameter)
+#define GRADIENT (x->gradient)
+#define BEFORE(which) state_of(x, SAMBA_STATE_##which)
+#define KEEP(which, value) case_store(x->t, value, x->state[SAMBA_STATE_##which])
+#define KEEP_WHILE(condition, which, value) KEEP(which, chosen_of(x->t, condition, value, BEFORE(which)))
+#define CHOOSE(condition, a, b) chosen_of(x->t, condition, a, b)
+#define RESULT(value) case_store(x->t, value, x->parameter_operand)
+#define ADD(a, b) EITHER(add, a, b)
+#define SUB(a, b) BINARY(sub, a, b)
+#define MUL(a, b) EITHER(mul, a, b)
+#define DIV(a, b) BINARY(div, a, b)
+#define MAXIMUM(a, b) EITHER(maximum, a, b)
+#define SQRT(a) UNARY(sqrt, a)
+#define ABS(a) UNARY(abs, a)
+#define SIGN(a) UNARY(sign, a)
+#include "updates.def"
+
+static const struct {
+    const char *name;
+    void (*rule)(building *x);
+    unsigned may, fixed;
+} rules[SAMBA_UPDATE_RULES] = {
+#define SET(flag) | SAMBA_FLAG_##flag
+#define HAS(flag) | SAMBA_FLAG_##flag
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) {#name, rule, ((branch) ? SAMBA_FLAG_ACTIVE : 0) flags, 0 fixed},
+#define EARLIER(rule) {#rule, rule, 0, 0},
+#include "optimizers.def"
+};
+
 static void make_update(tile_case *t, const wanted *w, int rank, const int64_t *domain)
 {
-    enum { CLIP, DECAY, KEEP, SHARE, KEEP_SQUARE, SHARE_SQUARE, SCALE, EPS, RATE, SCALARS };
-    int s[SCALARS], operands[SCALARS], mul = SAMBA_TILE_mul, add = SAMBA_TILE_add, sub = SAMBA_TILE_sub;
+    building x = {.t = t, .w = w, .flags = w->flags | rules[w->rule].fixed};
+    int operands[SAMBA_UPDATE_NUMBERS];
     case_begin(t, rank, domain);
-    for (int i = 0; i < SCALARS; i++)
+    for (int i = 0; i < SAMBA_UPDATE_NUMBERS; i++)
         operands[i] = fractions(t, true, 0.001, 0.999);
     int flag = case_operand(t, SAMBA_BOOL, 0, none);
-    *(uint8_t *)memory_of(t, flag) = (uint8_t)w->flag;
-    if (w->whole)
-        *(float *)memory_of(t, operands[SHARE]) = 1;
-    int p = fractions(t, false, -1, 1), g = fractions(t, false, -1, 1), m = fractions(t, false, -1, 1), v = fractions(t, false, 0, 1);
-    for (int i = 0; i < SCALARS; i++)
-        s[i] = loaded(t, operands[i]);
-    int active = loaded(t, flag);
-    case_setup_ends(t);
-    int d = loaded(t, g), before = loaded(t, p), change;
-    if (w->clip)
-        d = either(t, w, mul, d, s[CLIP]);
-    if (w->adamw) {
-        int mean = loaded(t, m), square = loaded(t, v);
-        mean = either(t, w, add, mean, either(t, w, mul, result_of(t, sub, d, mean), s[SHARE]));
-        square = either(t, w, add, either(t, w, mul, square, s[KEEP_SQUARE]), either(t, w, mul, result_of(t, mul, d, d), s[SHARE_SQUARE]));
-        case_store(t, square, v);
-        case_store(t, mean, m);
-        int root = either(t, w, mul, result_of(t, SAMBA_TILE_sqrt, square, -1), s[SCALE]);
-        change = either(t, w, mul, result_of(t, SAMBA_TILE_div, mean, either(t, w, add, root, s[EPS])), s[RATE]);
-        before = either(t, w, mul, before, s[DECAY]);
-    } else {
-        d = either(t, w, add, d, either(t, w, mul, before, s[DECAY]));
-        if (w->momentum && w->chosen) {
-            int kept = loaded(t, m), next = either(t, w, add, either(t, w, mul, kept, s[KEEP]), either(t, w, mul, d, s[SHARE]));
-            case_store(t, chosen_of(t, active, next, kept), m);
-            d = chosen_of(t, active, w->nesterov ? either(t, w, add, d, either(t, w, mul, next, s[KEEP])) : next, d);
-        } else if (w->momentum) {
-            d = either(t, w, add, either(t, w, mul, loaded(t, m), s[KEEP]), d);
-            case_store(t, d, m);
-        }
-        change = either(t, w, mul, d, s[RATE]);
-    }
-    case_store(t, result_of(t, sub, before, change), p);
+    *(uint8_t *)memory_of(t, flag) = (w->flags & SAMBA_FLAG_ACTIVE) != 0;
+    x.parameter_operand = fractions(t, false, -1, 1), x.gradient_operand = fractions(t, false, -1, 1);
+    for (int i = 0; i < SAMBA_STATES; i++)
+        x.state[i] = fractions(t, false, 0.001, 1);
+    for (int i = 0; i < SAMBA_UPDATE_NUMBERS; i++)
+        x.numbers[i] = loaded(t, operands[i]);
+    x.condition = loaded(t, flag);
+    rules[w->rule].rule(&x);
     case_step(t, 1);
 }
 
@@ -114,15 +157,18 @@ static bool is_update(const tile_case *t)
 
 static void each_update(void (*check)(const wanted *w, const char *name))
 {
-    for (int i = 0; i < 256; i++) {
-        wanted w = {.adamw = i & 1, .clip = i & 2, .turned = i & 4, .momentum = i & 8, .chosen = i & 16, .flag = i & 32, .nesterov = i & 64, .whole = i & 128};
-        if ((w.adamw && i >= 16) || (i >= 16 && !w.momentum) || (i >= 32 && !w.chosen))
-            continue;
-        char name[160];
-        snprintf(name, sizeof name, "%s%s%s%s%s%s%s%s", w.adamw ? "AdamW" : "SGD", w.clip ? ", clipped" : "", w.turned ? ", turned" : "",
-                 w.momentum && !w.adamw ? ", momentum" : "", w.chosen ? ", chosen" : "", w.flag ? ", which counts" : "", w.nesterov ? ", Nesterov's" : "",
-                 w.whole ? ", whole" : "");
-        check(&w, name);
+    for (int rule = 0; rule < SAMBA_UPDATE_RULES; rule++) {
+        const unsigned may = rules[rule].may | SAMBA_FLAG_CLIP | SAMBA_FLAG_MAXIMIZE;
+        for (unsigned set = may;; set = (set - 1) & may) {
+            for (int turned = 0; turned < 2; turned++) {
+                const wanted w = {rule, set, turned};
+                char name[96];
+                snprintf(name, sizeof name, "%s, flags %#x%s", rules[rule].name, set, turned ? ", turned" : "");
+                check(&w, name);
+            }
+            if (set == 0)
+                break;
+        }
     }
 }
 
@@ -160,9 +206,10 @@ static void near_misses(const wanted *w, const char *name)
         instructions = t.stage.program.instruction_count;
         uint16_t *op = &t.instructions[i].op;
         if (i == instructions)
-            t.operands[t.stage.operand_count - 3].strides[0] = 0;
+            t.operands[t.stage.operand_count - 1 - SAMBA_STATES].strides[0] = 0;
         else if (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store)
-            *op = *op == SAMBA_TILE_mul ? SAMBA_TILE_maximum : *op == SAMBA_TILE_sqrt ? SAMBA_TILE_abs : SAMBA_TILE_mul;
+            *op = *op == SAMBA_TILE_mul ? SAMBA_TILE_minimum : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
+                  : *op == SAMBA_TILE_neg ? SAMBA_TILE_relu : SAMBA_TILE_mul;
         bool changed = i == instructions || (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store);
         if (is_update(&t) == changed)
             fail_msg("%s, instruction %d changed: %s update", name, i, changed ? "an" : "no");
@@ -184,15 +231,16 @@ static void test_refusals(void **state)
     (void)state;
     static const int64_t domain[] = {40};
     for (int kind = 0; kind < 5; kind++)
-        for (int adamw = 0; adamw < 2; adamw++) {
-            wanted w = {.adamw = adamw, .momentum = true};
+        for (int rule = 0; rule < SAMBA_UPDATE_RULES; rule++) {
+            const wanted w = {.rule = rule};
             tile_case t;
             make_update(&t, &w, 1, domain);
             samba_program *p = &t.stage.program;
             samba_instruction *last = &p->instructions[p->instruction_count - 1];
             assert_true(is_update(&t));
             if (kind == 0) {
-                case_store(&t, last->a, case_contiguous(&t, SAMBA_FLOAT32));
+                const int a = last->a;
+                case_store(&t, a, case_contiguous(&t, SAMBA_FLOAT32));
                 p->steps[0].end++;
             } else if (kind == 1) {
                 last->operand = (int16_t)case_contiguous(&t, SAMBA_FLOAT32);

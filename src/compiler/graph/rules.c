@@ -59,7 +59,7 @@ static samba_ref before_of(const samba_rule *x, samba_state state) { return numb
 #define UNARY(op, a) samba_emit1(x->graph, SAMBA_OP_##op, a)
 #define BINARY(op, a, b) samba_emit2(x->graph, SAMBA_OP_##op, a, b)
 #define VALUE samba_ref
-#define RULE(name) static void name(samba_rule *x)
+#define RULE(name) static __attribute__((unused)) void name(samba_rule *x)
 #define EACH_ELEMENT enter(x);
 #define IS(flag) ((x->flags & SAMBA_FLAG_##flag) != 0)
 #define HYPER(hyper) (x->hypers[SAMBA_HYPER_##hyper])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See update.h. A program is read as expressions: each instruction's sources are the instructions that made them, so neither the
- * order of instructions nor the numbers of registers matter. Either side of a sum or product may be the one that is looked for:
- * both orders give the same bits. */
+ * See update.h. A program is read as expressions: each instruction's sources are the instructions that made them, so neither the order of instructions
+ * nor the numbers of registers matter. The rules of updates.def are expanded as patterns, one for each set of flags, and a program that has the
+ * form of one computes what its loop does. Either side of a sum, product or maximum may be the one that is looked for: both orders give the
+ * same bits. */
 #include "device/cpu/tile/update.h"
 
 enum { MOST = 64 }; /* instructions and registers of a program that is looked at */
@@ -82,176 +83,209 @@ static const void *number(const reading *r, int at, samba_dtype dtype)
     return operand->dtype == (int32_t)dtype ? place_of(r, operand) : NULL;
 }
 
-static const float *scalar(const reading *r, int at) { return number(r, at, SAMBA_FLOAT32); }
+/* ---- patterns ---- */
+enum { LEAF = 1 << 15, PARAMETER_LEAF = LEAF, GRADIENT_LEAF, CLIP_LEAF, CONDITION_LEAF, NUMBER_LEAF, STATE_LEAF };
+enum { NODES = 96, NONE = -1 };
 
-/* ---- expressions; each true where `at` is one ---- */
-static bool is(const reading *r, int at, int op, int *a, int *b)
+typedef struct pattern_node {
+    int op;      /* of an instruction, or a leaf */
+    int slot;    /* which number or state */
+    int a, b, c; /* nodes; NONE */
+} pattern_node;
+
+typedef struct pattern {
+    pattern_node nodes[NODES];
+    int count, numbers, kept_count;
+    int parameter, gradient, result;
+    int kept[SAMBA_STATES]; /* what state becomes; NONE: it has none */
+    unsigned flags;
+} pattern;
+
+static int node_of(pattern *x, int op, int slot, int a, int b, int c)
 {
-    if (at < 0 || r->list[at].op != op)
-        return false;
-    *a = r->a[at];
-    *b = r->b[at];
-    return true;
+    const int at = x->count < NODES ? x->count++ : NODES - 1; /* a rule that has more matches nothing: its tests fail */
+    x->nodes[at] = (pattern_node){op, slot, a, b, c};
+    return at;
 }
 
-/* x op s */
-static bool with_scalar(const reading *r, int at, int op, int *x, const float **s)
+static int leaf_of(pattern *x, int leaf, int slot) { return node_of(x, leaf, slot, NONE, NONE, NONE); }
+
+static void keep_node(pattern *x, int state, int value)
 {
-    int other;
-    if (!is(r, at, op, x, &other))
+    x->kept[state] = value;
+    x->kept_count++;
+}
+
+#define UNARY(op, a) node_of(x, SAMBA_TILE_##op, 0, a, NONE, NONE)
+#define BINARY(op, a, b) node_of(x, SAMBA_TILE_##op, 0, a, b, NONE)
+#define VALUE int
+#define RULE(name) static void name(pattern *x)
+#define EACH_ELEMENT
+#define IS(flag) ((x->flags & SAMBA_FLAG_##flag) != 0)
+#define KEEP_TOTAL(state, value)
+#define SCALAR(name, value)
+#define CONDITION(name, value) const int name = leaf_of(x, CONDITION_LEAF, 0)
+#define NUMBER(name, value) const int name = leaf_of(x, NUMBER_LEAF, x->numbers++)
+#define PARAMETER (x->parameter)
+#define GRADIENT (x->gradient)
+#define BEFORE(state) leaf_of(x, STATE_LEAF, SAMBA_STATE_##state)
+#define KEEP(state, value) keep_node(x, SAMBA_STATE_##state, value)
+#define KEEP_WHILE(condition, state, value) KEEP(state, CHOOSE(condition, value, BEFORE(state)))
+#define CHOOSE(condition, a, b) node_of(x, SAMBA_TILE_where, 0, condition, a, b)
+#define RESULT(value) x->result = value
+#define ADD(a, b) BINARY(add, a, b)
+#define SUB(a, b) BINARY(sub, a, b)
+#define MUL(a, b) BINARY(mul, a, b)
+#define DIV(a, b) BINARY(div, a, b)
+#define MAXIMUM(a, b) BINARY(maximum, a, b)
+#define SQRT(a) UNARY(sqrt, a)
+#define ABS(a) UNARY(abs, a)
+#define SIGN(a) UNARY(sign, a)
+#include "updates.def"
+
+/* The rule with these flags. */
+static void begin_pattern(pattern *x, unsigned flags)
+{
+    *x = (pattern){.flags = flags};
+    for (int i = 0; i < SAMBA_STATES; i++)
+        x->kept[i] = NONE;
+    x->parameter = leaf_of(x, PARAMETER_LEAF, 0);
+    x->gradient = leaf_of(x, GRADIENT_LEAF, 0);
+    if (IS(CLIP))
+        x->gradient = MUL(x->gradient, leaf_of(x, CLIP_LEAF, 0));
+    if (IS(MAXIMIZE))
+        x->gradient = UNARY(neg, x->gradient);
+}
+
+/* ---- a program beside a pattern ---- */
+/* Is the leaf what it stood for elsewhere in the pattern? At its first place it becomes what is found. */
+static bool same(const void *found, const void **leaf)
+{
+    if (!*leaf)
+        *leaf = found;
+    return found && *leaf == found;
+}
+
+static bool fits_leaf(const reading *r, const pattern_node *node, int at, samba_update *u)
+{
+    float *elements;
+    switch (node->op) {
+    case PARAMETER_LEAF: return array(r, at, SAMBA_TILE_load) == u->parameter;
+    case GRADIENT_LEAF: return same(array(r, at, SAMBA_TILE_load), (const void **)&u->gradient);
+    case CLIP_LEAF: return same(number(r, at, SAMBA_FLOAT32), (const void **)&u->clip);
+    case CONDITION_LEAF: return same(number(r, at, SAMBA_BOOL), (const void **)&u->condition);
+    case NUMBER_LEAF: return same(number(r, at, SAMBA_FLOAT32), (const void **)&u->numbers[node->slot]);
+    default:
+        elements = array(r, at, SAMBA_TILE_load);
+        u->state[node->slot] = u->state[node->slot] ? u->state[node->slot] : elements;
+        return elements && u->state[node->slot] == elements;
+    }
+}
+
+/* Does instruction `at` compute node `n`? Leaves of what fits are noted in `u`. */
+static bool fits(const reading *r, const pattern *x, int n, int at, samba_update *u)
+{
+    const pattern_node *node = &x->nodes[n];
+    if (at < 0)
         return false;
-    if ((*s = scalar(r, other)))
+    if (node->op >= LEAF)
+        return fits_leaf(r, node, at, u);
+    if (r->list[at].op != node->op)
+        return false;
+    const samba_update before = *u;
+    const bool other = node->op == SAMBA_TILE_add || node->op == SAMBA_TILE_mul || node->op == SAMBA_TILE_maximum;
+    if (fits(r, x, node->a, r->a[at], u) && (node->b == NONE || fits(r, x, node->b, r->b[at], u)) && (node->c == NONE || fits(r, x, node->c, r->c[at], u)))
         return true;
-    int left = *x;
-    *x = other;
-    return (*s = scalar(r, left)) != NULL;
-}
-
-/* memory * s, where `memory` is this or, when *memory is NULL, any */
-static bool scaled(const reading *r, int at, float **memory, const float **s)
-{
-    int x;
-    if (!with_scalar(r, at, SAMBA_TILE_mul, &x, s))
-        return false;
-    float *found = array(r, x, SAMBA_TILE_load);
-    bool fits = found && (!*memory || *memory == found);
-    *memory = fits ? found : *memory;
-    return fits;
-}
-
-/* memory * s + rest */
-static bool scaled_and(const reading *r, int at, float **memory, const float **s, int *rest)
-{
-    int x, y;
-    if (!is(r, at, SAMBA_TILE_add, &x, &y))
-        return false;
-    *rest = y;
-    if (scaled(r, x, memory, s))
+    *u = before;
+    if (other && fits(r, x, node->a, r->b[at], u) && fits(r, x, node->b, r->a[at], u))
         return true;
-    *rest = x;
-    return scaled(r, y, memory, s);
-}
-
-/* The gradient, clipped or not. */
-static bool read_gradient(const reading *r, int at, samba_update *u)
-{
-    float *gradient = array(r, at, SAMBA_TILE_load);
-    if (!gradient && !scaled(r, at, &gradient, &u->clip))
-        return false;
-    u->gradient = gradient;
-    return true;
-}
-
-/* Is the value `at` stored at `memory`? */
-static bool is_stored(const reading *r, int at, const float *memory)
-{
-    for (int i = 0; i < r->stores; i++)
-        if (r->a[r->store[i]] == at && array(r, r->store[i], SAMBA_TILE_store) == memory)
-            return true;
+    *u = before;
     return false;
 }
 
-/* active ? x : y, where `y` is that */
-static bool is_choice(const reading *r, int at, const uint8_t **active, int *x, int *y)
+static bool keeps(const reading *r, const pattern *x, int state, samba_update *u)
 {
-    if (at < 0 || r->list[at].op != SAMBA_TILE_where)
-        return false;
-    const uint8_t *flag = number(r, r->a[at], SAMBA_BOOL);
-    if (!flag || (*active && *active != flag))
-        return false;
-    *active = flag;
-    *x = r->b[at];
-    *y = r->c[at];
-    return true;
-}
-
-/* Is what the momentum becomes while it counts, and else the momentum that is there, stored there? */
-static bool keeps_momentum(const reading *r, int mean, samba_update *u)
-{
-    bool kept = false;
-    for (int i = 0; i < r->stores; i++) {
-        int next, before;
-        kept = kept || (array(r, r->store[i], SAMBA_TILE_store) == u->mean && is_choice(r, r->a[r->store[i]], &u->active, &next, &before) && next == mean &&
-                        array(r, before, SAMBA_TILE_load) == u->mean);
-    }
+    bool kept = x->kept[state] == NONE;
+    for (int i = 0; i < r->stores && !kept; i++)
+        kept = u->state[state] && array(r, r->store[i], SAMBA_TILE_store) == u->state[state] && fits(r, x, x->kept[state], r->a[r->store[i]], u);
     return kept;
 }
 
-/* With momentum: what `at` is of d, which is found. momentum * keep + d, or, where a run decides whether there is momentum,
- * active ? m or d + m * keep : d, with m = momentum * keep + d * share */
-static bool read_momentum(const reading *r, int at, samba_update *u, int *d)
+/* Is the program the pattern's, and the parameter what store `i` stores? */
+static bool is_pattern(const reading *r, const pattern *x, int i, samba_update *u)
 {
-    int mean = at, taken, other, scaled_d;
-    const float *again = NULL;
-    if (!is_choice(r, at, &u->active, &mean, d))
-        return scaled_and(r, at, &u->mean, &u->keep_mean, d) && is_stored(r, at, u->mean);
-    if (is(r, mean, SAMBA_TILE_add, &taken, &other) && (taken == *d || other == *d)) {
-        u->nesterov = true;
-        if (!with_scalar(r, taken == *d ? other : taken, SAMBA_TILE_mul, &mean, &again))
-            return false;
-    }
-    if (!is(r, mean, SAMBA_TILE_add, &taken, &other))
+    u->parameter = array(r, r->store[i], SAMBA_TILE_store);
+    if (r->stores != x->kept_count + 1 || !u->parameter || !fits(r, x, x->result, r->a[r->store[i]], u))
         return false;
-    bool found = scaled(r, taken, &u->mean, &u->keep_mean) && with_scalar(r, other, SAMBA_TILE_mul, &scaled_d, &u->share) && scaled_d == *d;
-    if (!found) {
-        u->mean = NULL;
-        found = scaled(r, other, &u->mean, &u->keep_mean) && with_scalar(r, taken, SAMBA_TILE_mul, &scaled_d, &u->share) && scaled_d == *d;
-    }
-    return found && (!u->nesterov || again == u->keep_mean) && keeps_momentum(r, mean, u);
+    bool kept = true;
+    for (int state = 0; state < SAMBA_STATES && kept; state++)
+        kept = keeps(r, x, state, u);
+    return kept;
 }
 
-/* p - step * rate, step of d with momentum or without, d = g + p * decay */
-static bool read_sgd(const reading *r, int result, samba_update *u)
+typedef struct candidate {
+    void (*rule)(pattern *x);
+    unsigned may, fixed; /* flags that a program sets, that are set */
+} candidate;
+
+/* A rule whose numbers are all used tells where each is; what a set of flags leaves out is never read. */
+static bool is_update(const reading *r, const candidate *rule, unsigned flags, samba_update *u)
 {
-    int p, step, d, gradient;
-    if (!is(r, result, SAMBA_TILE_sub, &p, &step) || !(u->parameter = array(r, p, SAMBA_TILE_load)) ||
-        !is_stored(r, result, u->parameter) || !with_scalar(r, step, SAMBA_TILE_mul, &d, &u->rate))
-        return false;
-    if (r->stores == 2 && !read_momentum(r, d, u, &d))
-        return false;
-    return scaled_and(r, d, &u->parameter, &u->decay, &gradient) && read_gradient(r, gradient, u);
+    static const float unused = 0;
+    const samba_update start = *u;
+    pattern x;
+    begin_pattern(&x, flags);
+    rule->rule(&x);
+    for (int i = 0; i < r->stores && x.count < NODES && x.numbers <= SAMBA_UPDATE_NUMBERS; i++) {
+        *u = start;
+        if (!is_pattern(r, &x, i, u))
+            continue;
+        for (int k = 0; k < SAMBA_UPDATE_NUMBERS; k++)
+            u->numbers[k] = u->numbers[k] ? u->numbers[k] : &unused;
+        u->flags = flags;
+        return true;
+    }
+    *u = start;
+    return false;
 }
 
-/* p * decay - mean' / (sqrt(square') * scale + eps) * rate, mean' = mean + (g - mean) * share, square' = square * keep + g * g * share */
-static bool read_adamw(const reading *r, int result, samba_update *u)
+/* An update stores where it loads from: most programs are seen not to be one by that. */
+static bool updates_something(const reading *r)
 {
-    int kept, step, ratio, mean, below, root, square, none, m, change, away, g, m_again, product, g1, g2;
-    if (!is(r, result, SAMBA_TILE_sub, &kept, &step) || !scaled(r, kept, &u->parameter, &u->decay) ||
-        !is_stored(r, result, u->parameter) || !with_scalar(r, step, SAMBA_TILE_mul, &ratio, &u->rate) ||
-        !is(r, ratio, SAMBA_TILE_div, &mean, &below) || !with_scalar(r, below, SAMBA_TILE_add, &root, &u->eps) ||
-        !with_scalar(r, root, SAMBA_TILE_mul, &square, &u->scale) || !is(r, square, SAMBA_TILE_sqrt, &square, &none))
-        return false;
-    if (!is(r, mean, SAMBA_TILE_add, &m, &change))
-        return false;
-    if (!(u->mean = array(r, m, SAMBA_TILE_load))) {
-        u->mean = array(r, change, SAMBA_TILE_load);
-        change = m;
+    bool found = false;
+    for (int i = 0; i < r->stores && !found; i++) {
+        const float *stored = array(r, r->store[i], SAMBA_TILE_store);
+        for (int k = 0; k < r->stage->program.instruction_count && !found; k++)
+            found = stored && array(r, k, SAMBA_TILE_load) == stored;
     }
-    if (!u->mean || !is_stored(r, mean, u->mean) || !with_scalar(r, change, SAMBA_TILE_mul, &away, &u->share_mean) || !is(r, away, SAMBA_TILE_sub, &g, &m_again) ||
-        array(r, m_again, SAMBA_TILE_load) != u->mean)
-        return false;
-    return scaled_and(r, square, &u->square, &u->keep_square, &change) && is_stored(r, square, u->square) &&
-           with_scalar(r, change, SAMBA_TILE_mul, &product, &u->share_square) &&
-           is(r, product, SAMBA_TILE_mul, &g1, &g2) && g1 == g && g2 == g && read_gradient(r, g, u);
+    return found && r->stores <= SAMBA_STATES;
 }
 
 bool samba_update_init(samba_update *update, const samba_prepare *prepare, const samba_stage *stage)
 {
+    static const candidate candidates[SAMBA_UPDATE_RULES] = {
+#define SET(flag) | SAMBA_FLAG_##flag
+#define HAS(flag) | SAMBA_FLAG_##flag
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) {rule, SAMBA_FLAG_CLIP | SAMBA_FLAG_MAXIMIZE flags, 0 fixed},
+#define EARLIER(rule) {rule, SAMBA_FLAG_CLIP | SAMBA_FLAG_MAXIMIZE, 0},
+#include "optimizers.def"
+    };
     reading r = {.prepare = prepare, .stage = stage, .list = stage->program.instructions};
     int64_t count = 1;
     for (int i = 0; i < stage->rank; i++)
         if (!samba_mul_checked(count, stage->domain[i], &count))
             return false;
-    if (!read_program(&r))
+    if (!read_program(&r) || !updates_something(&r))
         return false;
-    for (int i = 0; i < r.stores && r.stores <= 3; i++) {
-        int result = r.a[r.store[i]];
-        *update = (samba_update){.count = count, .run = prepare->machine->kernels->updates->sgd};
-        if (r.stores <= 2 && read_sgd(&r, result, update))
-            return true;
-        *update = (samba_update){.count = count, .run = prepare->machine->kernels->updates->adamw};
-        if (r.stores == 3 && read_adamw(&r, result, update))
-            return true;
+    for (int k = 0; k < SAMBA_UPDATE_RULES; k++) {
+        *update = (samba_update){.count = count, .run = prepare->machine->kernels->updates->run[k]};
+        const unsigned may = candidates[k].may;
+        for (unsigned set = may;; set = (set - 1) & may) { /* each subset */
+            if (is_update(&r, &candidates[k], set | candidates[k].fixed, update))
+                return true;
+            if (set == 0)
+                break;
+        }
     }
     return false;
 }
