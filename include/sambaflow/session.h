@@ -15,8 +15,8 @@
  * use: it says STATE for ever.
  *
  * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
- * gradient "<name>.grad", optimizer state "<name>.momentum_buffer", "<name>.exp_avg", "<name>.exp_avg_sq",
- * "<name>.max_exp_avg_sq" and "<optimizer>.step". */
+ * gradient "<name>.grad", optimizer state "<name>.<state>" ("<name>.exp_avg") or, where it is one number, "<optimizer>.<state>" ("<optimizer>.step"), by the
+ * names of torch.optim (docs/optimizers.md). */
 #ifndef SAMBAFLOW_SESSION_H
 #define SAMBAFLOW_SESSION_H
 

@@ -6,6 +6,7 @@
 #ifndef SAMBA_APP_INTERNAL_H
 #define SAMBA_APP_INTERNAL_H
 
+#include "plan/optimizers.h"
 #include "plan/plan.h"
 #include <argp.h>
 #include <jansson.h>
@@ -132,7 +133,7 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     const char *pef, *pef_name, *output_folder;
     samba_optimizer optimizer; /* defaults filled in */
     int hyperparameter_count;  /* those given, for a run */
-    samba_hyperparameter hyperparameters[8];
+    samba_hyperparameter hyperparameters[SAMBA_HYPERS + 1]; /* max_grad_norm too */
     samba_app_schedule schedule;
     bool kind_given, warmup_given, total_given, min_lr_given; /* of the schedule */
     int64_t num_epochs, num_iterations;

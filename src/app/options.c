@@ -3,19 +3,26 @@
  * The application's command line, by argp. One table says of each option which commands take it; an option given to another command is
  * refused instead of ignored. The application's own options are appended to the table and belong to every command. */
 #include "app/app.h"
+#include "compiler/graph/optimizers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { /* keys of options without a letter */
     KEY_INFERENCE = 256, KEY_PRECISION, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
-    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER, KEY_LR, KEY_MOMENTUM, KEY_DAMPENING, KEY_WEIGHT_DECAY, KEY_MAX_GRAD_NORM, KEY_BETA1, KEY_BETA2, KEY_EPS,
-    KEY_AMSGRAD, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
+    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER,
+    KEY_HYPERS, KEY_FLAGS = KEY_HYPERS + SAMBA_HYPERS, /* those of optimizers.def */
+    KEY_MAX_GRAD_NORM = KEY_FLAGS + SAMBA_FLAG_BITS, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
     KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES, KEY_FAST_MEMORY,
     KEY_CHECKPOINT_DIR, KEY_CHECKPOINT_EVERY, KEY_KEEP, KEY_SHARD_SIZE, KEY_RESUME,
     KEY_O0 = 400, KEY_O1, KEY_O3, KEY_DEBUG, KEY_MAC_V2, KEY_TILING_ACCUM, KEY_NUM_TILES, KEY_LOG_LEVEL, KEY_SCALING_FACTORS, KEY_ARCH, KEY_COMPILER_MODE,
     KEY_OPTIMIZATION_RULES, KEY_COMPILER_CONFIGS, KEY_WORLD_SIZE, KEY_DISTLEARN_CONFIG, KEY_NO_EFFECT_END, /* of another device: taken and named once */
     KEY_OWN = 512 /* and up: the application's */
+};
+enum { /* optimizers */
+    KINDS = 0
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) +1
+#include "optimizers.def"
 };
 #define MAX_BATCH (1 << 24)
 #define MAX_OWN 24
@@ -46,15 +53,12 @@ static const option_row rows[] = {
     {{"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the graph after this pass of the compiler (all: after each)", 1}, C},
     {{"verify", KEY_VERIFY, 0, 0, "Check the graph after every pass of the compiler", 1}, C | T},
     {{0, 0, 0, 0, "Training:", 2}, ALL},
-    {{"optimizer", KEY_OPTIMIZER, "sgd|adamw|adam", 0, "The optimizer compiled into the PEF", 2}, C | T},
-    {{"lr", KEY_LR, "X", 0, "Learning rate", 2}, C | R | T},
-    {{"momentum", KEY_MOMENTUM, "X", 0, "Momentum (sgd)", 2}, C | R | T},
-    {{"dampening", KEY_DAMPENING, "X", 0, "What the gradient loses on its way into the momentum (sgd)", 2}, C | R | T},
-    {{"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "Weight decay", 2}, C | R | T},
-    {{"beta1", KEY_BETA1, "X", 0, "Decay of the first moment (adamw)", 2}, C | R | T},
-    {{"beta2", KEY_BETA2, "X", 0, "Decay of the second moment (adamw)", 2}, C | R | T},
-    {{"eps", KEY_EPS, "X", 0, "Added to the denominator (adamw)", 2}, C | R},
-    {{"amsgrad", KEY_AMSGRAD, 0, 0, "Divide by the greatest second moment so far (adamw)", 2}, C | T},
+    {{"optimizer", KEY_OPTIMIZER, "NAME", 0, "The optimizer compiled into the PEF", 2}, C | T},
+#define RUN C | R | T
+#define COMPILE C | T
+#define HYPERPARAMETER(name, option, range, when, help) {{option, KEY_HYPERS + SAMBA_HYPER_##name, "X", 0, help, 2}, when},
+#define FLAG(name, option, help) {{option, KEY_FLAGS + SAMBA_BIT_##name, 0, 0, help, 2}, C | T},
+#include "optimizers.def"
     {{"max-grad-norm", KEY_MAX_GRAD_NORM, "X", 0, "Clip gradients to this global norm", 2}, C | R | T},
     {{"lr-schedule", KEY_LR_SCHEDULE, "constant|linear|cosine", 0, "How the learning rate goes down to --min-lr after the warm-up (constant; with --resume that of the checkpoint, as the next three)", 2}, R},
     {{"warmup-steps", KEY_WARMUP, "N", 0, "Steps in which the learning rate rises from 0 (0)", 2}, R},
@@ -97,11 +101,14 @@ static const option_row rows[] = {
 
 static const char *const command_names[] = {"compile", "run", "test", "measure-performance", "measure-sections"};
 
+static const char max_grad_norm[] = "max_grad_norm";
+
 typedef struct parse {
     samba_app_arguments *arguments;
     bool given[SAMBA_COUNT(rows)];
     int64_t batch, microbatch, accumulation; /* 0: not given */
-    bool optimizer_given, amsgrad;
+    bool optimizer_given;
+    unsigned flags; /* of the optimizer, that were given */
     samba_optimizer_kind kind;
     const struct argp_option *options; /* all, ended by one without a name and a group */
 } parse;
@@ -142,33 +149,52 @@ static void settle_optimizer(parse *p)
     samba_app_arguments *a = p->arguments;
     a->optimizer = a->app->optimizer;
     if (p->optimizer_given && p->kind != a->optimizer.kind)
-        a->optimizer = p->kind == SAMBA_SGD ? samba_sgd(1e-2) : p->kind == SAMBA_ADAM ? samba_adam(1e-3) : samba_adamw(1e-3);
+        a->optimizer = samba_optimizer_defaults(p->kind);
     samba_optimizer *o = &a->optimizer;
-    const struct {
-        const char *name;
-        double *field;
-    } fields[] = {{"lr", &o->lr},       {"momentum", &o->momentum}, {"dampening", &o->dampening}, {"weight_decay", &o->weight_decay}, {"max_grad_norm", &o->max_grad_norm},
-                  {"beta1", &o->beta1}, {"beta2", &o->beta2},       {"eps", &o->eps}};
-    for (int i = 0; i < a->hyperparameter_count; i++)
-        for (int k = 0; k < SAMBA_COUNT(fields); k++)
-            if (strcmp(a->hyperparameters[i].name, fields[k].name) == 0)
-                *fields[k].field = a->hyperparameters[i].value;
-    o->amsgrad = o->amsgrad || p->amsgrad;
+    for (int i = 0; i < a->hyperparameter_count; i++) {
+        for (int k = 0; k < SAMBA_HYPERS; k++)
+            if (strcmp(a->hyperparameters[i].name, samba_hypers[k].name) == 0)
+                samba_hyper_set_in(o, (samba_hyper)k, a->hyperparameters[i].value);
+        if (strcmp(a->hyperparameters[i].name, max_grad_norm) == 0)
+            o->max_grad_norm = a->hyperparameters[i].value;
+    }
+#define FLAG(name, option, help) o->name = o->name || (p->flags & SAMBA_FLAG_##name);
+#include "optimizers.def"
+}
+
+/* Refuses an option that the optimizer does not have, and names those that have it. */
+static void check_option(const parse *p, struct argp_state *state, int key, bool (*has)(samba_optimizer_kind kind, int which), int which)
+{
+    const samba_optimizer_kind kind = p->arguments->optimizer.kind;
+    if (!p->given[row_of(key)] || has(kind, which))
+        return;
+    char names[256] = "";
+    for (int i = 0; i < samba_optimizer_count(); i++)
+        if (has((samba_optimizer_kind)i, which))
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? " or " : "", samba_optimizer_facts_at(i)->name);
+    argp_error(state, "--%s: %s has none: give --optimizer %s too, or leave it out", rows[row_of(key)].argp.name, samba_optimizer_facts_at((int)kind)->title, names);
+}
+
+static bool takes(samba_optimizer_kind kind, int hyper) { return samba_optimizer_takes(kind, (samba_hyper)hyper); }
+
+static bool has_flag(samba_optimizer_kind kind, int bit)
+{
+    static const char *const names[] = {
+#define FLAG(name, option, help) [SAMBA_BIT_##name] = #name,
+#include "optimizers.def"
+    };
+    return samba_optimizer_has(kind, names[bit]);
 }
 
 /* Options that the optimizer does not have are refused; a run learns the optimizer from the PEF. */
 static void check_optimizer(const parse *p, struct argp_state *state)
 {
-    static const int adamw[] = {KEY_BETA1, KEY_BETA2, KEY_EPS, KEY_AMSGRAD};
     if (p->arguments->command == SAMBA_APP_RUN)
         return;
-    if (p->arguments->optimizer.kind != SAMBA_SGD && p->given[row_of(KEY_DAMPENING)])
-        argp_error(state, "--dampening is SGD's: %s has no momentum that it could change", p->arguments->optimizer.kind == SAMBA_ADAM ? "Adam" : "AdamW");
-    if (p->arguments->optimizer.kind != SAMBA_SGD && p->given[row_of(KEY_MOMENTUM)])
-        argp_error(state, "--momentum is SGD's: %s has beta1 instead", p->arguments->optimizer.kind == SAMBA_ADAM ? "Adam" : "AdamW");
-    for (int i = 0; i < SAMBA_COUNT(adamw); i++)
-        if (p->arguments->optimizer.kind == SAMBA_SGD && p->given[row_of(adamw[i])])
-            argp_error(state, "--%s is AdamW's: give --optimizer adamw too", rows[row_of(adamw[i])].argp.name);
+    for (int i = 0; i < SAMBA_HYPERS; i++)
+        check_option(p, state, KEY_HYPERS + i, takes, i);
+#define FLAG(name, option, help) check_option(p, state, KEY_FLAGS + SAMBA_BIT_##name, has_flag, SAMBA_BIT_##name);
+#include "optimizers.def"
 }
 
 static bool has_no_effect(int key) { return key >= KEY_O0 && key < KEY_NO_EFFECT_END; }
@@ -303,9 +329,25 @@ static void parse_pass(samba_app_arguments *a, const char *text, struct argp_sta
         argp_error(state, "--dump-after: expected one of %s, given '%s'", names, text);
 }
 
+static samba_optimizer_kind parse_kind(const char *text, struct argp_state *state)
+{
+    const char *names[KINDS];
+    for (int i = 0; i < KINDS; i++)
+        names[i] = samba_optimizer_facts_at(i)->name;
+    return (samba_optimizer_kind)samba_word_choice(state, "--optimizer", text, names, KINDS);
+}
+
+static void parse_hyper(samba_app_arguments *a, samba_hyper hyper, const char *text, struct argp_state *state)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !samba_range_has(samba_hypers[hyper].range, value))
+        argp_error(state, "--%s: expected %s, given '%s'", rows[row_of(KEY_HYPERS + (int)hyper)].argp.name, samba_range_text(samba_hypers[hyper].range), text);
+    hyperparameter(a, samba_hypers[hyper].name, value);
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    static const char *const optimizers[] = {"sgd", "adamw", "adam"};
     parse *p = state->input;
     samba_app_arguments *a = p->arguments;
     if (key >= KEY_OWN && key < KEY_OWN + a->app->option_count) {
@@ -316,6 +358,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     int row = row_of(key);
     if (row >= 0)
         p->given[row] = true;
+    if (key >= KEY_HYPERS && key < KEY_FLAGS) {
+        parse_hyper(a, (samba_hyper)(key - KEY_HYPERS), text, state);
+        return 0;
+    }
+    if (key >= KEY_FLAGS && key < KEY_MAX_GRAD_NORM) {
+        p->flags |= 1u << (key - KEY_FLAGS);
+        return 0;
+    }
     switch (key) {
     case 'b': p->batch = samba_word_integer(state, "--batch-size", text, 1, MAX_BATCH); break;
     case KEY_MICROBATCH: p->microbatch = samba_word_integer(state, "--microbatch-size", text, 1, MAX_BATCH); break;
@@ -335,18 +385,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_ITERATIONS: a->num_iterations = samba_word_integer(state, "--num-iterations", text, 1, INT32_MAX); break;
     case KEY_GRAPH_ONLY: a->run_graph_only = true; break;
     case KEY_OPTIMIZER:
-        p->kind = (samba_optimizer_kind)samba_word_choice(state, "--optimizer", text, optimizers, 3);
+        p->kind = parse_kind(text, state);
         p->optimizer_given = true;
         break;
-    case KEY_LR: hyperparameter(a, "lr", samba_word_real(state, "--lr", text, 0, 1e6)); break;
-    case KEY_MOMENTUM: hyperparameter(a, "momentum", samba_word_real(state, "--momentum", text, 0, 1)); break;
-    case KEY_DAMPENING: hyperparameter(a, "dampening", samba_word_real(state, "--dampening", text, 0, 1)); break;
-    case KEY_WEIGHT_DECAY: hyperparameter(a, "weight_decay", samba_word_real(state, "--weight-decay", text, 0, 1e6)); break;
-    case KEY_MAX_GRAD_NORM: hyperparameter(a, "max_grad_norm", samba_word_real(state, "--max-grad-norm", text, 0, 1e30)); break;
-    case KEY_BETA1: hyperparameter(a, "beta1", samba_word_real(state, "--beta1", text, 0, 0.999999)); break;
-    case KEY_BETA2: hyperparameter(a, "beta2", samba_word_real(state, "--beta2", text, 0, 0.999999)); break;
-    case KEY_EPS: hyperparameter(a, "eps", samba_word_real(state, "--eps", text, 0, 1)); break;
-    case KEY_AMSGRAD: p->amsgrad = true; break;
+    case KEY_MAX_GRAD_NORM: hyperparameter(a, max_grad_norm, samba_word_real(state, "--max-grad-norm", text, 0, 1e30)); break;
     case KEY_LR_SCHEDULE: a->schedule.kind = (samba_lr_schedule)samba_word_choice(state, "--lr-schedule", text, samba_lr_schedule_names, SAMBA_LR_SCHEDULES); break;
     case KEY_WARMUP: a->schedule.warmup_steps = samba_word_integer(state, "--warmup-steps", text, 0, INT32_MAX); break;
     case KEY_TOTAL_STEPS: a->schedule.total_steps = samba_word_integer(state, "--total-steps", text, 1, INT32_MAX); break;
@@ -381,6 +423,37 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     return 0;
 }
 
+static struct argp_option *option_of(struct argp_option *options, int count, int key)
+{
+    int i = 0;
+    while (i < count && options[i].key != key)
+        i++;
+    return i < count ? &options[i] : NULL;
+}
+
+static bool any(samba_optimizer_kind kind, int which)
+{
+    (void)kind, (void)which;
+    return true;
+}
+
+/* "Momentum (sgd)": the option's help and who has it, unless that is everyone. */
+static void describe(char *text, size_t size, const char *help, bool (*has)(samba_optimizer_kind kind, int which), int which)
+{
+    char names[256] = "";
+    int count = 0;
+    for (int i = 0; i < samba_optimizer_count(); i++) {
+        const bool its = has((samba_optimizer_kind)i, which);
+        count += its;
+        if (its)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? ", " : "", samba_optimizer_facts_at(i)->name);
+    }
+    if (count == samba_optimizer_count() && has != any)
+        snprintf(text, size, "%s", help);
+    else
+        snprintf(text, size, "%s (%s)", help, names);
+}
+
 void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments)
 {
     struct argp_option options[SAMBA_COUNT(rows) + MAX_OWN + 2];
@@ -391,6 +464,18 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
             own = own || strcmp(app->options[i].name, rows[row].argp.name) == 0;
         if (!own)
             options[count++] = rows[row].argp;
+    }
+    char optimizers[512];
+    struct argp_option *kinds = option_of(options, count, KEY_OPTIMIZER);
+    describe(optimizers, sizeof optimizers, kinds->doc, any, 0);
+    kinds->doc = optimizers;
+    char hyper_helps[SAMBA_HYPERS + SAMBA_FLAG_BITS][256];
+    for (int i = 0; i < SAMBA_HYPERS + SAMBA_FLAG_BITS; i++) {
+        struct argp_option *option = option_of(options, count, KEY_HYPERS + i);
+        if (!option)
+            continue; /* bits that are no flags of the table */
+        describe(hyper_helps[i], sizeof hyper_helps[i], option->doc, i < SAMBA_HYPERS ? takes : has_flag, i < SAMBA_HYPERS ? i : i - SAMBA_HYPERS);
+        option->doc = hyper_helps[i];
     }
     char helps[MAX_OWN][160];
     for (int i = 0; i < app->option_count && i < MAX_OWN; i++) {
@@ -410,7 +495,7 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
              "compile writes the model and its training into one file, a PEF, and prints its path; run trains from it, or with --inference only "
              "tests; test compares what a compiled step computes with plain reference kernels; measure-performance and measure-sections time "
              "a PEF. Defaults: batch size %lld, %lld epochs, %s with lr %g.",
-             app->description, (long long)app->batch_size, (long long)app->num_epochs, app->optimizer.kind == SAMBA_SGD ? "sgd" : app->optimizer.kind == SAMBA_ADAM ? "adam" : "adamw",
+             app->description, (long long)app->batch_size, (long long)app->num_epochs, samba_optimizer_facts_at((int)app->optimizer.kind)->name,
              app->optimizer.lr);
     const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL, NULL, NULL};
     *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs, .keep = 2};

@@ -49,6 +49,14 @@ static void keep(void *user, const char *pass, const char *text)
     t->text = samba_strdup(t->context, text);
 }
 
+static bool gives(const tester *t, const char *hyperparameter)
+{
+    bool given = false;
+    for (int i = 0; i < t->run->arguments->hyperparameter_count; i++)
+        given = given || strcmp(t->run->arguments->hyperparameters[i].name, hyperparameter) == 0;
+    return given;
+}
+
 static samba_status compile(tester *t)
 {
     const char *temporary = getenv("TMPDIR");
@@ -66,7 +74,7 @@ static samba_status compile(tester *t)
     SAMBA_TRY(status);
     status = samba_app_compile_options(t->run, inputs, &optimizer, &options);
     if (status == SAMBA_OK) {
-        if (optimizer.kind != SAMBA_SGD)
+        if (!gives(t, "eps"))
             optimizer.eps = 1e-3; /* the default divides rounding errors of tiny gradients by themselves */
         options.output_folder = folder.data;
         options.pef_name = NULL;

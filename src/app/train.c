@@ -29,7 +29,7 @@ typedef struct trainer {
     int64_t steps, first_step;
     samba_app_progress at; /* steps done; what a checkpoint keeps */
     samba_hyperparameter *lr; /* what each step gets; NULL: it stays */
-    samba_hyperparameter hyperparameters[9]; /* those given, and lr */
+    samba_hyperparameter hyperparameters[SAMBA_HYPERS + 2]; /* those given, and lr */
     int hyperparameter_count;
     bool hyperparameters_sent;
     double train_seconds, test_loss;

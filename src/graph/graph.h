@@ -73,10 +73,7 @@ typedef enum samba_attrs_kind {
     SAMBA_ATTRS_COUNT
 } samba_attrs_kind;
 /* What a state leaf is for: a samba_tensor_kind (a buffer of the model, a gradient), or of what an optimizer keeps. */
-enum {
-    SAMBA_STATE_OPTIMIZER = 16,
-    SAMBA_STATE_MOMENTUM = 17 /* left alone by steps whose momentum is 0 */
-};
+enum { SAMBA_STATE_OPTIMIZER = 16 };
 typedef enum samba_field_kind {
     SAMBA_FIELD_INT,
     SAMBA_FIELD_REAL,

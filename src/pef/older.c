@@ -29,10 +29,7 @@ static bool has_others(const samba_plan *plan, const char *name, size_t length)
 
 static samba_tensor_role role_of(const samba_plan *plan, const samba_plan_tensor *tensor)
 {
-    static const struct {
-        const char *ending;
-        samba_tensor_role role;
-    } states[] = {{".momentum_buffer", SAMBA_ROLE_MOMENTUM}, {".exp_avg", SAMBA_ROLE_OPTIMIZER}, {".exp_avg_sq", SAMBA_ROLE_OPTIMIZER}, {".max_exp_avg_sq", SAMBA_ROLE_OPTIMIZER}};
+    static const char *const states[] = {".momentum_buffer", ".exp_avg", ".exp_avg_sq", ".max_exp_avg_sq"};
     const char *name = tensor->name, *dot = strrchr(name, '.');
     if (tensor->kind != SAMBA_KIND_BUFFER || !dot || dot == name)
         return SAMBA_ROLE_MODEL;
@@ -40,8 +37,8 @@ static samba_tensor_role role_of(const samba_plan *plan, const samba_plan_tensor
     if (strcmp(dot, ".step") == 0)
         return tensor->dtype == SAMBA_FLOAT64 && tensor->rank == 0 && !has_others(plan, name, length) ? SAMBA_ROLE_OPTIMIZER : SAMBA_ROLE_MODEL;
     for (int i = 0; i < SAMBA_COUNT(states); i++)
-        if (strcmp(dot, states[i].ending) == 0 && is_parameter(plan, name, length))
-            return states[i].role;
+        if (strcmp(dot, states[i]) == 0 && is_parameter(plan, name, length))
+            return SAMBA_ROLE_OPTIMIZER;
     return SAMBA_ROLE_MODEL;
 }
 

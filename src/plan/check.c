@@ -106,7 +106,7 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
          (tensor->kind != SAMBA_KIND_INPUT || !integral || tensor->low > tensor->high || !tensor->range_user)))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": its loss or its range of indices is impossible",
                           tensor->name);
-    if (tensor->role < SAMBA_ROLE_MODEL || tensor->role > SAMBA_ROLE_MOMENTUM || (tensor->role != SAMBA_ROLE_MODEL && tensor->kind != SAMBA_KIND_BUFFER))
+    if (tensor->role < SAMBA_ROLE_MODEL || tensor->role > SAMBA_ROLE_OPTIMIZER || (tensor->role != SAMBA_ROLE_MODEL && tensor->kind != SAMBA_KIND_BUFFER))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": role %d is impossible for kind %d", tensor->name, tensor->role, tensor->kind);
     return SAMBA_OK;
 }

@@ -3,6 +3,7 @@
  * The .pef.log: what a PEF holds, as an aligned text for people. Memory and its parts, the table of sections, every section's
  * stages, the schedule. It says nothing that the plan does not, so equal plans have equal logs. */
 #include "plan/plan.h"
+#include "plan/optimizers.h"
 
 #include <string.h>
 
@@ -23,13 +24,16 @@ static const char *amount(int64_t value, char buffer[AMOUNT_SIZE])
     return buffer;
 }
 
-/* The memory that SGD has for a momentum that runs may give, whatever it was compiled with. */
-static int64_t momentum_bytes(const samba_plan *plan)
+/* State that runs may leave alone, by a hyperparameter that is 0: there whatever it was when compiled. */
+static int64_t idle_bytes(const samba_plan *plan, const samba_state_row *state)
 {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < plan->tensor_count; i++)
-        if (plan->tensors[i].role == SAMBA_ROLE_MOMENTUM)
-            bytes += plan->buffers[plan->tensors[i].buffer].bytes;
+    for (int32_t i = 0; i < plan->tensor_count; i++) {
+        const samba_plan_tensor *tensor = &plan->tensors[i];
+        const char *dot = strrchr(tensor->name, '.');
+        if (tensor->role == SAMBA_ROLE_OPTIMIZER && dot && dot != tensor->name && strcmp(dot + 1, state->name) == 0)
+            bytes += plan->buffers[tensor->buffer].bytes;
+    }
     return bytes;
 }
 
@@ -47,10 +51,13 @@ static void add_memory(const samba_plan *plan, samba_text *text)
     for (int i = 0; i < SAMBA_COUNT(parts); i++)
         samba_text_add(text, "  %-16s %9sB  (%lld bytes)\n", parts[i].name, amount(parts[i].bytes, buffer),
                        (long long)parts[i].bytes);
-    int64_t momentum = momentum_bytes(plan);
-    if (momentum > 0)
-        samba_text_add(text, "of the state %sB (%lld bytes) are momentum, which runs may change: while it is 0 steps leave them alone\n",
-                       amount(momentum, buffer), (long long)momentum);
+    for (int i = 0; i < SAMBA_STATES; i++) {
+        const char *number = samba_states[i].idle;
+        const int64_t bytes = number[0] ? idle_bytes(plan, &samba_states[i]) : 0;
+        if (bytes > 0)
+            samba_text_add(text, "of the state %sB (%lld bytes) are %s, which runs may change: while it is 0 steps leave them alone\n", amount(bytes, buffer),
+                           (long long)bytes, number);
+    }
 }
 
 static void add_sections(const samba_plan *plan, samba_text *text)

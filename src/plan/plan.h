@@ -14,8 +14,7 @@
 
 typedef enum samba_tensor_role { /* what a buffer is for; numbers are part of the file format */
     SAMBA_ROLE_MODEL = 0,     /* the model's; of all that is no buffer, too */
-    SAMBA_ROLE_OPTIMIZER = 1, /* what an optimizer keeps */
-    SAMBA_ROLE_MOMENTUM = 2   /* that too: what steps leave alone while momentum is 0 */
+    SAMBA_ROLE_OPTIMIZER = 1 /* what an optimizer keeps */
 } samba_tensor_role;
 
 typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */

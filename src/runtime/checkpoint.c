@@ -7,6 +7,7 @@
  *
  * Loading checks the whole file against the PEF before it changes anything. */
 #include "base/null.h"
+#include "plan/optimizers.h"
 #include "runtime/runtime.h"
 
 #include "data/data.h"

@@ -58,20 +58,24 @@ samba_status samba_hyper_start(samba_session *session)
     return SAMBA_OK;
 }
 
-/* The options of an optimizer that are no numbers: they decide which operators a PEF has. */
+/* Options that are compiled in: flags, which decide which operators a PEF has, and numbers that state begins with. */
 static samba_status fail_compiled_in(const samba_session *session, const char *name)
 {
+#define OPERATORS "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"
+#define RUN NULL
+#define COMPILE "state began with it: compile with an optimizer that has another"
     static const struct {
-        const char *word, *instead;
+        const char *word, *instead; /* NULL: a run may change it where the PEF has it */
     } words[] = {
-        {"nesterov", "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"},
-        {"amsgrad", "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"},
-        {"maximize", "it says which operators the PEF has and not a number: compile with an optimizer that has it, or that has not"},
+#define FLAG(name, option, help) {#name, OPERATORS},
+#define HYPERPARAMETER(name, option, range, when, help) {#name, when},
+#include "optimizers.def"
+        {"maximize", OPERATORS},
         {"max_grad_norm", "the PEF does not clip gradients: compile with an optimizer that has a max_grad_norm, which runs may then change"},
         {"betas", "give beta1 and beta2"},
     };
     for (int i = 0; i < SAMBA_COUNT(words); i++)
-        if (strcmp(last_part(name), words[i].word) == 0)
+        if (words[i].instead && strcmp(last_part(name), words[i].word) == 0)
             return samba_fail(session->context, SAMBA_ERROR_NAME, "hyperparameter \"%.128s\" cannot be set by a run: %s", name, words[i].instead);
     return SAMBA_OK;
 }

@@ -226,8 +226,8 @@ refuses "gpt2: a device as text" 1 "not a regular file" "$gpt2" run -p "$words" 
 refuses "gpt2: dropout out of range" 64 "--dropout: expected a number from 0 to" "$gpt2" compile --dropout 1
 refuses "gpt2: no layers" 64 "--n-layer: expected a whole number from 1" "$gpt2" compile --n-layer 0
 refuses "gpt2: PEF of another model" 1 "input 'input'" "$gpt2" run -p "$pef" --data "$data"
-refuses "gpt2: beta of SGD" 64 "--beta2 is AdamW's" "$gpt2" compile --optimizer sgd --beta2 0.9
-refuses "gpt2: beta1 of 1" 64 "--beta1: expected a number from 0 to" "$gpt2" compile --beta1 1
+refuses "gpt2: beta of SGD" 64 "--beta2: SGD has none: give --optimizer adamw or adam" "$gpt2" compile --optimizer sgd --beta2 0.9
+refuses "gpt2: beta1 of 1" 64 "--beta1: expected a number in [0, 1)" "$gpt2" compile --beta1 1
 tokens() { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<i8', 'fortran_order': False, 'shape': (8, 16), }"; head -c 1024 /dev/zero | tr '\0' "$1"; }
 tokens '\0' >tokens.npy
 tokens '\1' >beyond.npy
@@ -264,9 +264,9 @@ refuses "app: run without PEF" 64 "--pef FILE is missing" "$logreg" run
 refuses "app: option of another command" 64 "--save is not an option of compile" "$logreg" compile --save x
 refuses "app: negative lr" 64 "--lr: expected a number" "$logreg" compile --lr=-1
 refuses "app: lr not finite" 64 "--lr: expected a number" "$logreg" compile --lr nan
-refuses "app: unknown optimizer" 64 "expected sgd or adamw or adam" "$logreg" compile --optimizer adagrad
+refuses "app: unknown optimizer" 64 "expected sgd or adamw or adam" "$logreg" compile --optimizer adamant
 refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" compile --dump-after nothing
-refuses "app: momentum for AdamW" 64 "SGD's" "$logreg" compile --optimizer adamw --momentum 0.9
+refuses "app: momentum for AdamW" 64 "--momentum: AdamW has none: give --optimizer sgd" "$logreg" compile --optimizer adamw --momentum 0.9
 refuses "app: longer warm-up than schedule" 64 "--warmup-steps 9 are more than --total-steps 5" "$logreg" run -p "$pef" --warmup-steps 9 --total-steps 5
 refuses "app: end of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --min-lr 0.1
 refuses "app: length of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --total-steps 5

@@ -234,7 +234,7 @@ static inline void make_train_tensors(samba_plan *plan, int64_t rows)
     e->init = SAMBA_INIT_NORMAL;
     e->init_b = 2;
     plan_tensor(plan, "w.grad", SAMBA_KIND_GRADIENT, SAMBA_FLOAT32, 1, columns);
-    plan_tensor(plan, "w.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_FLOAT32, 1, columns)->role = SAMBA_ROLE_MOMENTUM;
+    plan_tensor(plan, "w.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_FLOAT32, 1, columns)->role = SAMBA_ROLE_OPTIMIZER;
     plan_tensor(plan, "y", SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 2, xy);
     plan_tensor(plan, "loss", SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 0, NULL)->is_loss = 1;
     plan_tensor(plan, "picked", SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 2, picked);

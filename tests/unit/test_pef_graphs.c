@@ -294,7 +294,7 @@ static void test_older_names(void **unused)
                    {"p.exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
                    {"p.exp_avg_sq", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
                    {"p.max_exp_avg_sq", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
-                   {"p.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_ROLE_MOMENTUM, false},
+                   {"p.momentum_buffer", SAMBA_KIND_BUFFER, SAMBA_ROLE_OPTIMIZER, false},
                    {"p.else", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
                    {"q.exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},
                    {".exp_avg", SAMBA_KIND_BUFFER, SAMBA_ROLE_MODEL, false},

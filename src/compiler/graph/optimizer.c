@@ -9,7 +9,6 @@
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
 #include "compiler/graph/optimizers.h"
 
-#include <float.h>
 #include <string.h>
 
 int64_t samba_optimizer_joined(samba_graph *g, const char *prefix, const char *name)
@@ -74,16 +73,11 @@ static bool owns(const samba_optimizer *o, const char *parameter)
 /* What torch.optim refuses too: NaN, and numbers out of range. */
 static samba_status check_number(samba_context *context, int i, const samba_optimizer *o, samba_hyper hyper)
 {
-    static const struct {
-        double least, most;
-        const char *text;
-    } ranges[] = {[SAMBA_RANGE_ANY] = {-DBL_MAX, DBL_MAX, "a finite number"}, [SAMBA_RANGE_NONNEGATIVE] = {0, DBL_MAX, "a number in [0, inf)"},
-                  [SAMBA_RANGE_FRACTION] = {0, 1 - DBL_EPSILON / 2, "a number in [0, 1)"}, [SAMBA_RANGE_SHARE] = {0, 1, "a number in [0, 1]"}};
-    const samba_range range = samba_hypers[hyper].range;
     const double value = samba_hyper_of(o, hyper);
-    if (value >= ranges[range].least && value <= ranges[range].most)
+    if (samba_range_has(samba_hypers[hyper].range, value))
         return SAMBA_OK;
-    return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has %s %g: expected %s", i, samba_hypers[hyper].name, value, ranges[range].text);
+    return samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has %s %g: expected %s", i, samba_hypers[hyper].name, value,
+                      samba_range_text(samba_hypers[hyper].range));
 }
 
 static samba_status check_numbers(samba_context *context, int i, const samba_optimizer *o)

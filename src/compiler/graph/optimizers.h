@@ -16,10 +16,16 @@ typedef struct samba_hyper_row {
     bool run; /* a run may change it */
 } samba_hyper_row;
 extern const samba_hyper_row samba_hypers[SAMBA_HYPERS];
+/* Is the number in it? "a number in [0, 1)" */
+bool samba_range_has(samba_range range, double value);
+const char *samba_range_text(samba_range range);
 /* Its value in an optimizer. */
 double samba_hyper_of(const samba_optimizer *optimizer, samba_hyper hyper);
+void samba_hyper_set_in(samba_optimizer *optimizer, samba_hyper hyper, double value);
 /* Does the kind of optimizer have it? */
 bool samba_optimizer_takes(samba_optimizer_kind kind, samba_hyper hyper);
+/* Can a program set that flag of it? */
+bool samba_optimizer_has(samba_optimizer_kind kind, const char *flag);
 /* The flags that the optimizer's rule sees: the caller's, those of its kind, maximize. */
 unsigned samba_optimizer_flags(const samba_optimizer *optimizer);
 /* What a state begins with. */

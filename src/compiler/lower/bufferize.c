@@ -76,11 +76,11 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
         return add_tensor(c, samba_graph_name_at(g, node->attrs->leaf.name), SAMBA_KIND_INPUT, node, buffer);
     const bool parameter = node->op == SAMBA_OP_parameter;
     const int64_t kind = parameter ? SAMBA_KIND_PARAMETER : node->attrs->state.kind;
-    const bool optimizer = kind == SAMBA_STATE_OPTIMIZER || kind == SAMBA_STATE_MOMENTUM;
+    const bool optimizer = kind == SAMBA_STATE_OPTIMIZER;
     SAMBA_TRY(add_tensor(c, samba_graph_name_at(g, parameter ? node->attrs->parameter.name : node->attrs->state.name),
                          optimizer ? SAMBA_KIND_BUFFER : (samba_tensor_kind)kind, node, buffer));
     samba_plan_tensor *tensor = &c->plan.tensors[c->plan.tensor_count - 1];
-    tensor->role = kind == SAMBA_STATE_MOMENTUM ? SAMBA_ROLE_MOMENTUM : optimizer ? SAMBA_ROLE_OPTIMIZER : SAMBA_ROLE_MODEL;
+    tensor->role = optimizer ? SAMBA_ROLE_OPTIMIZER : SAMBA_ROLE_MODEL;
     tensor->init = (int32_t)(parameter ? node->attrs->parameter.init : node->attrs->state.init);
     tensor->init_a = parameter ? node->attrs->parameter.init_a : node->attrs->state.init_a;
     tensor->init_b = parameter ? node->attrs->parameter.init_b : node->attrs->state.init_b;
