@@ -90,6 +90,7 @@ def generated(statements, name):
                for statement in statements if isinstance(statement, ast.Assign) for node in ast.walk(statement))  # fmt: skip
 
 
+OPTIMIZERS = (ROOT / "src" / "optimizers.def").read_text(encoding="utf-8")  # whose rows are classes
 REFUSED = "refused"
 
 
@@ -116,7 +117,7 @@ def find(path, name):
             found = find(star.module, name)
             if found:
                 return found
-    if generated(statements, name):
+    if generated(statements, name) or (path == "sambaflow.samba.optim" and f" {name}, " in OPTIMIZERS):
         return shown(file, name)
     return shown(module_of(f"{path}.{name}")[0]) if module_of(f"{path}.{name}") else None
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of torch with what the device adds. Their state lives on the device; `step` of torch still works on the host.
+"""Optimizers of torch with what the device adds: a class for each row of the library's table, src/optimizers.def. Their state lives on the device;
+`step` of torch still works on the host.
 
 >>> model = torch.nn.Linear(3, 2)
 >>> optimizers = [SGD([model.weight], lr=0.1, momentum=0.9, max_grad_norm=1.0), AdamW([model.bias], lr=1e-3)]
@@ -10,41 +11,30 @@ True
 """
 import torch
 
-
-def _shown(text, max_grad_norm):
-    """torch's text of an optimizer, with what it has besides."""
-    return text if max_grad_norm is None else f"{text[:-1]}max_grad_norm: {max_grad_norm}\n)"
+from sambaflow.samba.optimizer_facts import FACTS as _FACTS
 
 
 class _Clipping:
-    """What the three have besides; torch's copy and pickle know of their own attributes alone."""
+    """What they have besides; torch's copy and pickle know of their own attributes alone."""
 
     def __getstate__(self):
         return {**super().__getstate__(), "max_grad_norm": self.max_grad_norm}
 
     def __repr__(self):
-        return _shown(super().__repr__(), self.max_grad_norm)
+        text = super().__repr__()
+        return text if self.max_grad_norm is None else f"{text[:-1]}max_grad_norm: {self.max_grad_norm}\n)"
 
 
-class SGD(_Clipping, torch.optim.SGD):
-    """torch.optim.SGD; `max_grad_norm` > 0 clips the gradients of all optimizers to this global norm in GRADNORM."""
+def _class(facts, base):
+    """The class of a row: torch's, and `max_grad_norm`."""
+    default = next(number.value for number in facts.hyperparameters if number.name == "lr")
 
-    def __init__(self, params, lr=1e-3, *args, max_grad_norm=None, **kwargs):
-        super().__init__(params, lr, *args, **kwargs)
+    def __init__(self, params, lr=default, *args, max_grad_norm=None, **kwargs):
+        base.__init__(self, params, lr, *args, **kwargs)
         self.max_grad_norm = max_grad_norm
 
-
-class Adam(_Clipping, torch.optim.Adam):
-    """torch.optim.Adam; `max_grad_norm` as in SGD."""
-
-    def __init__(self, params, lr=1e-3, *args, max_grad_norm=None, **kwargs):
-        super().__init__(params, lr, *args, **kwargs)
-        self.max_grad_norm = max_grad_norm
+    text = f"{base.__module__.rpartition('.')[0]}.{base.__name__}; `max_grad_norm` > 0 clips the gradients of all optimizers to this global norm in GRADNORM."
+    return type(facts.title, (_Clipping, base), {"__init__": __init__, "__doc__": text, "__module__": __name__})
 
 
-class AdamW(_Clipping, torch.optim.AdamW):
-    """torch.optim.AdamW; `max_grad_norm` as in SGD."""
-
-    def __init__(self, params, lr=1e-3, *args, max_grad_norm=None, **kwargs):
-        super().__init__(params, lr, *args, **kwargs)
-        self.max_grad_norm = max_grad_norm
+globals().update({title: _class(facts, getattr(torch.optim, title)) for title, facts in _FACTS.items()})

@@ -8,20 +8,40 @@ import torch
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
+from sambaflow.samba import optim
+from sambaflow.samba.optimizer_facts import FACTS
 from sambaflow.words import array_of
 
+SHAPED = tuple(dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if state.of_parameter))  # state of a parameter's shape
+TOTALS = tuple(dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if not state.of_parameter))  # one number of an optimizer
 
-def _adam(optimizer):
-    return isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW))  # torch before 2.7: two classes
+
+def _facts(optimizer):
+    """Its row of the library's table; None where it has none."""
+    for kind in type(optimizer).__mro__:  # AdamW of torch is an Adam
+        facts = FACTS.get(kind.__name__)
+        if facts is not None and kind in (getattr(optim, facts.title), getattr(torch.optim, facts.title, None)):
+            return facts
+    return None
+
+
+def _value(group, name):
+    """A number of a group: C has beta1 and beta2 where torch has betas."""
+    return group["betas"][int(name[-1]) - 1] if name in ("beta1", "beta2") else group[name]
+
+
+def _kinds():
+    *first, last = FACTS
+    return f"samba.optim.{', '.join(first)} or {last}, or torch's"
 
 
 def _check(optimizer):
     """Refuses what the library does not do: another kind, a step or hooks of the program's own."""
     kind = type(optimizer)
-    if not isinstance(optimizer, torch.optim.SGD) and not _adam(optimizer):
-        raise errors.UnsupportedError(f"optimizer {kind.__name__}: expected samba.optim.SGD, Adam or AdamW, or torch's")
-    if not (getattr(kind.step, "__module__", None) or "").startswith("torch.optim."):
-        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give samba.optim.SGD, Adam or AdamW, or torch's")
+    if _facts(optimizer) is None:
+        raise errors.UnsupportedError(f"optimizer {kind.__name__}: expected {_kinds()}")
+    if not (getattr(kind.step, "__module__", None) or "").startswith(("torch.optim.", "sambaflow.samba.optim")):
+        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give {_kinds()}")
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise errors.UnsupportedError(f"optimizer {kind.__name__} has a hook of register_step_pre_hook or register_step_post_hook, which the device cannot call: remove "
                                       "it by its handle; parameters can be changed by sn_data between runs")  # fmt: skip
@@ -71,16 +91,14 @@ def structs(tracer, optimizers, its_numbers=None):
     `its_numbers`: of `numbers`, for names."""
     made, kept = [], []
     for i, (optimizer, group, trained) in enumerate(groups(tracer, optimizers)):
-        adam = _adam(optimizer)
-        decoupled = isinstance(optimizer, torch.optim.AdamW) or group.get("decoupled_weight_decay", False)
-        its = ffi.new("samba_optimizer *", (lib.samba_sgd if not adam else lib.samba_adamw if decoupled else lib.samba_adam)(group["lr"]))
+        facts = _facts(optimizer)
+        its = ffi.new("samba_optimizer *", lib.samba_optimizer_defaults(facts.kind))
         words, its.parameter_count, alive = array_of(trained)
         its.parameters = ffi.cast("char *const *", words)
-        its.weight_decay, its.maximize = group["weight_decay"], group["maximize"]
-        if adam:
-            (its.beta1, its.beta2), its.eps, its.amsgrad = group["betas"], group["eps"], group["amsgrad"]
-        else:
-            its.momentum, its.dampening, its.nesterov = group["momentum"], group["dampening"], group["nesterov"]
+        for number in facts.hyperparameters:
+            setattr(its, number.name, _value(group, number.name))
+        for flag in facts.flags:
+            setattr(its, flag, bool(group.get(flag, False)))
         its.max_grad_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
         if its_numbers is not None:
             name = ffi.new("char[]", f"optim{its_numbers[i]}".encode())
@@ -97,15 +115,19 @@ def _differs(optimizer, trained, what):
 
 def _check_state(device, optimizer, group, trained):
     """Whether the PEF keeps what the optimizer keeps."""
-    kept = {"exp_avg": _adam(optimizer), "max_exp_avg_sq": group.get("amsgrad", False), "momentum_buffer": group.get("momentum", 0) != 0}
+    idle = {state.name: state.idle for facts in FACTS.values() for state in facts.states}
+    kept = dict.fromkeys(SHAPED, False)
+    for state in _facts(optimizer).states:
+        kept[state.name] = bool(group.get(state.flag, False)) if state.flag else group[state.idle] != 0 if state.idle else True
     for name in trained:
         if f"{name}.grad" not in device.tensors:
             continue  # no loss reaches it
-        for key, wanted in kept.items():
+        for key in SHAPED:
+            wanted = kept[key]
             has = f"{name}.{key}" in device.tensors
             if wanted and not has:
                 raise _differs(optimizer, trained, f"with a state {key} of {name!r}, and {device.pef} has none")
-            if has and not wanted and key != "momentum_buffer":  # a momentum of 0 is none
+            if has and not wanted and not idle[key]:  # a momentum of 0 is none
                 raise _differs(optimizer, trained, f"without a state {key} of {name!r}, and {device.pef} has one")
 
 
@@ -117,11 +139,7 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
     known, found, norm = device.hyperparameters, {}, None
     all_groups = list(groups(tracer, optimizers))
     for i, (optimizer, group, trained) in enumerate(all_groups):
-        adam = _adam(optimizer)
-        values = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
-        values.update(zip(("beta1", "beta2", "eps"), (*group["betas"], group["eps"])) if adam else {"momentum": group["momentum"]})
-        if not adam:
-            values["dampening"] = group["dampening"]
+        values = {number.name: _value(group, number.name) for number in _facts(optimizer).hyperparameters if number.run}
         for name, value in values.items():
             full = f"optim{its_numbers[i]}.{name}" if its_numbers is not None else name if len(all_groups) == 1 else f"optim{i}.{name}"
             if full in known:
@@ -143,6 +161,6 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
         trains = {name for _, _, names in all_groups for name in names}
         for name in device.tensors:
             owner, _, key = name.rpartition(".")
-            if key in ("exp_avg", "momentum_buffer") and owner in device.names("parameter") and owner not in trains:
+            if key in SHAPED and owner in device.names("parameter") and owner not in trains:
                 raise _differs(optimizer, trained, f"and none is that of {owner!r}, which {device.pef} trains")
     return found

@@ -38,7 +38,7 @@ from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
-from sambaflow.samba.optimizers import check_owned, hyperparameters, structs
+from sambaflow.samba.optimizers import SHAPED, TOTALS, check_owned, hyperparameters, structs
 from sambaflow.samba.owned import KINDS, Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.regions import last_of_each
@@ -552,8 +552,8 @@ class SambaSession:
         for state, key, name in self._optimizer_state(optims):
             held = values_of(state.get(key))
             fresh = self.device_get(name)
-            if key == "step":
-                if "exp_avg" in state:  # torch's SGD counts none
+            if key in TOTALS:
+                if set(state) - {"momentum_buffer"}:  # torch's SGD counts none
                     state[key] = fresh.float()  # as torch has it
                 elif fresh == 0:  # no step had momentum yet: torch makes no buffer before
                     state.pop("momentum_buffer", None)
@@ -591,24 +591,25 @@ class SambaSession:
             for number, group in enumerate(optimizer.param_groups):
                 trained = {name: parameter for name, parameter in self._on_device(group["params"]).items() if parameter.requires_grad}
                 for path, parameter in trained.items():
-                    names = {key: f"{path}.{key}" for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
+                    names = {key: f"{path}.{key}" for key in SHAPED}
                     its = index if self._optimizers is None else self._optimizers.get((id(optimizer), number), -1)
-                    for key, name in {**names, "step": f"optim{its}.step"}.items():
+                    for key, name in {**names, **{key: f"optim{its}.{key}" for key in TOTALS}}.items():
                         if self.has(name):
                             yield optimizer.state[parameter], key, name
                 index += bool(trained)
 
     def _send_optimizer_state(self, optims):
-        steps = {}
+        totals = {}
         for state, key, name in self._optimizer_state(optims):
-            if key == "step" and (key in state or state.get("momentum_buffer") is not None):
-                taken = float(state.get(key, 1))
-                if steps.setdefault(name, taken) != taken:
-                    raise errors.StateError(f"parameters of one group have taken {steps[name]:g} and {taken:g} steps: the device counts once a group")
-            elif key in state:
+            if key in TOTALS and (key in state or (key == "step" and state.get("momentum_buffer") is not None)):
+                total = float(state.get(key, 1))
+                if totals.setdefault(name, total) != total:
+                    what = f"taken {totals[name]:g} and {total:g} steps" if key == "step" else f"a {key} of {totals[name]:g} and {total:g}"
+                    raise errors.StateError(f"parameters of one group have {what}: the device counts once a group")
+            elif key in state and key not in TOTALS and state[key] is not None:
                 self.device_set(name, state[key])
-        for name, taken in steps.items():
-            self.device_set(name, torch.tensor(taken, dtype=torch.float64))
+        for name, total in totals.items():
+            self.device_set(name, torch.tensor(total, dtype=torch.float64))
 
     @of_session
     def sync_buffers_to_cpu(self, model, inplace=False):
