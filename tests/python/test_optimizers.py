@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers against torch.optim over 20 steps, each option in float32 and float64; groups, frozen parameters, state_dict both ways; schedules against
 torch.optim.lr_scheduler, in C and driving a session."""
+import contextlib
 import copy
 import math
+import os
 import pickle
+import random
 import warnings
 
 import pytest
@@ -14,6 +17,7 @@ from models import TwoLinears as Model
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow._core import ffi, lib
+from sambaflow.samba.optimizer_facts import FACTS
 
 STEPS = 20
 SGD, ADAMW, ADAM = samba.optim.SGD, samba.optim.AdamW, samba.optim.Adam
@@ -45,15 +49,28 @@ def _batches(dtype):
 def _trace(tmp_path, ours, optimizers, dtype, pef=None):
     inputs = (samba.from_torch_tensor(torch.zeros(4, 5, dtype=dtype), name="x"), samba.from_torch_tensor(torch.zeros(4, 3, dtype=dtype), name="y"))
     pef = pef or samba.session.compile(ours, inputs, optimizers, name="optimizers", loss_indices=[0], output_folder=str(tmp_path))
-    utils.trace_graph(ours, inputs, optimizers, pef=pef, loss_indices=[0])
-    return pef
+    return utils.trace_graph(ours, inputs, optimizers, pef=pef, loss_indices=[0])
 
 
-def _run(x, y, **hyperparameters):
-    samba.session.run((samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="y")), hyperparam_dict=hyperparameters or None)
+def _run(x, y, outputs=None, **hyperparameters):
+    return samba.session.run((samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="y")), outputs, hyperparam_dict=hyperparameters or None)
+
+
+@contextlib.contextmanager
+def _scalars(dtype):
+    """torch keeps what is one number of an optimizer in float32, but for programs whose default is float64."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    yield
+    torch.set_default_dtype(before)
 
 
 def _train(model, optimizers, batches, clip=None, schedulers=()):
+    with _scalars(batches[0][0].dtype):
+        return _train_on(model, optimizers, batches, clip, schedulers)
+
+
+def _train_on(model, optimizers, batches, clip, schedulers):
     for x, y in batches:
         for optimizer in optimizers:
             optimizer.zero_grad()
@@ -113,7 +130,88 @@ def test_clipping(tmp_path, kind, options, dtype):
     _compare(ours, model, dtype)
 
 
-@pytest.mark.parametrize("kind", [SGD, ADAM, ADAMW])
+# ---- arguments that a seed draws, of every optimizer of the table ----
+
+RANGES = {"lr": (0.002, 0.02), "beta1": (0.5, 0.95), "beta2": (0.6, 0.999), "eps": (1e-6, 1e-3), "dampening": (-0.5, 0.9), "momentum": (0.1, 0.95)}  # else 0 to 0.3
+OFTEN_ZERO = ("weight_decay", "momentum", "dampening", "lr_decay", "initial_accumulator_value")
+
+
+def _drawn(draw, facts, only_runs=False):
+    """Arguments as torch takes them."""
+    found = {}
+    for number in facts.hyperparameters:
+        low, high = RANGES.get(number.name, (0.5, 0.99) if number.value >= 0.5 else (0.0, 0.3))
+        value = 0.0 if number.name in OFTEN_ZERO and draw.random() < 0.4 else draw.uniform(low, high)
+        if number.run or not only_runs:
+            found[number.name] = value
+    if not only_runs:
+        found.update({flag: draw.random() < 0.5 for flag in facts.flags})
+    if found.get("nesterov"):
+        found["momentum"], found["dampening"] = found["momentum"] or 0.5, 0.0
+    if "beta1" in found:
+        found["betas"] = (found.pop("beta1"), found.pop("beta2"))
+    return found
+
+
+def _as_device(arguments):
+    return {key: x for name, value in arguments.items() for key, x in (zip(("beta1", "beta2"), value) if name == "betas" else [(name, value)])}
+
+
+SEED = int(os.environ.get("SAMBAFLOW_SEED") or random.SystemRandom().randrange(1 << 30))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("title", FACTS)
+def test_drawn(tmp_path, title, dtype):
+    """Losses of 20 steps, parameters and state are torch's; halfway all numbers become others, by torch's groups and by hyperparameters of a run."""
+    print(f"seed {SEED}")
+    draw = random.Random(f"{SEED} {title} {dtype}")
+    for _ in range(3):
+        options = _drawn(draw, FACTS[title])
+        print(title, options)
+        later = _drawn(draw, FACTS[title], only_runs=True) if not options.get("nesterov") else {}
+        with _scalars(dtype):
+            model, theirs, ours, mine = _pair(lambda model: getattr(samba.optim, title)(model.parameters(), **options), dtype)  # noqa: B023
+        if "momentum" in later:  # torch makes a buffer in the first step of all or never
+            later["momentum"] = later["momentum"] if options["momentum"] else 0.0
+        batches = _batches(dtype)
+        outputs = _trace(tmp_path, ours, mine, dtype)
+        for step, (x, y) in enumerate(batches):
+            if step == STEPS // 2:
+                theirs.param_groups[0].update(later)
+            with torch.no_grad():
+                loss = model(x, y)
+            _train(model, [theirs], [(x, y)])
+            (ran,) = _run(x, y, outputs, **(_as_device(later) if step == STEPS // 2 else {}))
+            tight = dict(rtol=2e3 * torch.finfo(dtype).eps, atol=2e3 * torch.finfo(dtype).eps)
+            torch.testing.assert_close(ran.torch(), loss, **tight)
+        samba.session.to_cpu(ours, mine)
+        for its, parameter in zip(ours.parameters(), model.parameters()):
+            torch.testing.assert_close(its.torch(), parameter.detach(), **tight)
+            assert set(mine.state[its]) == set(theirs.state[parameter]), (mine.state[its].keys(), theirs.state[parameter].keys())
+            for key, value in theirs.state[parameter].items():
+                if value is not None:
+                    held = mine.state[its][key]
+                    torch.testing.assert_close((held.torch() if hasattr(held, "torch") else held).to(value.dtype), value, **{name: max(x, 1e-6) for name, x in tight.items()})
+
+
+@pytest.mark.parametrize("title", FACTS)
+def test_refused_numbers(tmp_path, title):
+    """What torch refuses when an optimizer is made, compile refuses of a group that was changed afterwards."""
+    for number in FACTS[title].hyperparameters:
+        if number.name == "dampening":
+            continue
+        optimizer = getattr(samba.optim, title)((model := samba.from_torch_model_(nn.Linear(3, 2))).parameters())
+        group = optimizer.param_groups[0]
+        if number.name in ("beta1", "beta2"):
+            group["betas"] = (-0.5, 0.9) if number.name == "beta1" else (0.9, -0.5)
+        else:
+            group[number.name] = -0.5
+        with pytest.raises(ValueError, match=rf"optimizer 0 has {number.name} -0.5: expected a number in \[0"):
+            samba.session.compile(model, (samba.ones(4, 3, name="x"),), optimizer, output_folder=tmp_path)
+
+
+@pytest.mark.parametrize("kind", [getattr(samba.optim, title) for title in FACTS])
 def test_copies_and_pickles(kind):
     optim = kind(samba.from_torch_model_(nn.Linear(3, 2)).parameters(), lr=0.1, max_grad_norm=2.0)
     for copied in (copy.deepcopy(optim), pickle.loads(pickle.dumps(optim))):

@@ -540,8 +540,8 @@ static void test_refused(void **unused)
     REFUSE(1, ARGUMENT, "optimizer 0");
     START(), o[0].parameters = no_pattern;
     REFUSE(1, ARGUMENT, "optimizer 0");
-    START(), o[1].kind = (samba_optimizer_kind)7;
-    REFUSE(2, ARGUMENT, "optimizer 1 has kind 7");
+    START(), o[1].kind = (samba_optimizer_kind)77;
+    REFUSE(2, ARGUMENT, "optimizer 1 has kind 77: expected SAMBA_SGD (0), SAMBA_ADAMW (1)");
     START(), o[1].struct_size = 0;
     REFUSE(2, ARGUMENT, "optimizer 1 must start from samba_sgd() or samba_adamw()");
     refuse(try_compile(1, NULL, false), SAMBA_ERROR_ARGUMENT, "optimizers");

@@ -14,6 +14,7 @@ from sambaflow.words import array_of
 
 SHAPED = tuple(dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if state.of_parameter))  # state of a parameter's shape
 TOTALS = tuple(dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if not state.of_parameter))  # one number of an optimizer
+IDLE = {state.name for facts in FACTS.values() for state in facts.states if state.idle}  # steps may leave it alone
 
 
 def _facts(optimizer):
@@ -115,7 +116,6 @@ def _differs(optimizer, trained, what):
 
 def _check_state(device, optimizer, group, trained):
     """Whether the PEF keeps what the optimizer keeps."""
-    idle = {state.name: state.idle for facts in FACTS.values() for state in facts.states}
     kept = dict.fromkeys(SHAPED, False)
     for state in _facts(optimizer).states:
         kept[state.name] = bool(group.get(state.flag, False)) if state.flag else group[state.idle] != 0 if state.idle else True
@@ -127,7 +127,7 @@ def _check_state(device, optimizer, group, trained):
             has = f"{name}.{key}" in device.tensors
             if wanted and not has:
                 raise _differs(optimizer, trained, f"with a state {key} of {name!r}, and {device.pef} has none")
-            if has and not wanted and not idle[key]:  # a momentum of 0 is none
+            if has and not wanted and key not in IDLE:  # a momentum of 0 is none
                 raise _differs(optimizer, trained, f"without a state {key} of {name!r}, and {device.pef} has one")
 
 

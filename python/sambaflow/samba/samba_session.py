@@ -38,7 +38,7 @@ from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
-from sambaflow.samba.optimizers import SHAPED, TOTALS, check_owned, hyperparameters, structs
+from sambaflow.samba.optimizers import IDLE, SHAPED, TOTALS, check_owned, hyperparameters, structs
 from sambaflow.samba.owned import KINDS, Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
 from sambaflow.samba.regions import last_of_each
@@ -557,6 +557,8 @@ class SambaSession:
                     state[key] = fresh.float()  # as torch has it
                 elif fresh == 0:  # no step had momentum yet: torch makes no buffer before
                     state.pop("momentum_buffer", None)
+                continue
+            if key in IDLE and held is None and not fresh.any():  # torch makes none before it is used
                 continue
             state[key] = SambaTensor(held.copy_(fresh) if inplace and held is not None else fresh, name=name)
 

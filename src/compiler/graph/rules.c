@@ -80,6 +80,7 @@ static samba_ref before_of(const samba_rule *x, samba_state state) { return numb
 #define SELECT(condition, a, b) samba_emit3(x->graph, SAMBA_OP_where, condition, a, b)
 #define NE(a, b) BINARY(ne, a, b)
 #define EQ(a, b) BINARY(eq, a, b)
+#define GT(a, b) BINARY(gt, a, b)
 #define ADD(a, b) BINARY(add, a, b)
 #define SUB(a, b) BINARY(sub, a, b)
 #define MUL(a, b) BINARY(mul, a, b)
@@ -88,6 +89,8 @@ static samba_ref before_of(const samba_rule *x, samba_state state) { return numb
 #define MAXIMUM(a, b) BINARY(maximum, a, b)
 #define SQRT(a) UNARY(sqrt, a)
 #define RECIPROCAL(a) UNARY(reciprocal, a)
+#define ABS(a) UNARY(abs, a)
+#define SIGN(a) UNARY(sign, a)
 #include "updates.def"
 
 void samba_rule_emit(samba_rule *rule)
