@@ -173,6 +173,7 @@ static inline naive_value naive_apply(int op, int class_, int d_class, naive_val
     case SAMBA_TILE_minimum: r = x.f < y.f ? x.f : y.f; break;
     case SAMBA_TILE_neg: r = -x.f; break;
     case SAMBA_TILE_abs: r = fabs(x.f); break;
+    case SAMBA_TILE_sign: r = (x.f > 0) - (x.f < 0); break;
     case SAMBA_TILE_relu: r = x.f < 0 ? 0 : x.f; break;
     case SAMBA_TILE_exp: r = exp(x.f); break;
     case SAMBA_TILE_erf: r = erf(x.f); break;

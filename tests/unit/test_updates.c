@@ -208,7 +208,7 @@ static void near_misses(const wanted *w, const char *name)
         if (i == instructions)
             t.operands[t.stage.operand_count - 1 - SAMBA_STATES].strides[0] = 0;
         else if (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store)
-            *op = *op == SAMBA_TILE_mul ? SAMBA_TILE_minimum : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
+            *op = *op == SAMBA_TILE_mul ? SAMBA_TILE_add : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
                   : *op == SAMBA_TILE_neg ? SAMBA_TILE_relu : SAMBA_TILE_mul;
         bool changed = i == instructions || (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store);
         if (is_update(&t) == changed)

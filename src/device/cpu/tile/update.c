@@ -166,19 +166,27 @@ static bool same(const void *found, const void **leaf)
     return found && *leaf == found;
 }
 
+/* State is stored where it was, the gradient is not: in a rule where they could stand for one another, as Lion's, this tells which is which. */
+static bool is_stored(const reading *r, const float *elements)
+{
+    bool stored = false;
+    for (int i = 0; i < r->stores; i++)
+        stored = stored || array(r, r->store[i], SAMBA_TILE_store) == elements;
+    return stored;
+}
+
 static bool fits_leaf(const reading *r, const pattern_node *node, int at, samba_update *u)
 {
-    float *elements;
+    float *elements = array(r, at, SAMBA_TILE_load);
     switch (node->op) {
-    case PARAMETER_LEAF: return array(r, at, SAMBA_TILE_load) == u->parameter;
-    case GRADIENT_LEAF: return same(array(r, at, SAMBA_TILE_load), (const void **)&u->gradient);
+    case PARAMETER_LEAF: return elements == u->parameter;
+    case GRADIENT_LEAF: return elements && !is_stored(r, elements) && same(elements, (const void **)&u->gradient);
     case CLIP_LEAF: return same(number(r, at, SAMBA_FLOAT32), (const void **)&u->clip);
     case CONDITION_LEAF: return same(number(r, at, SAMBA_BOOL), (const void **)&u->condition);
     case NUMBER_LEAF: return same(number(r, at, SAMBA_FLOAT32), (const void **)&u->numbers[node->slot]);
     default:
-        elements = array(r, at, SAMBA_TILE_load);
         u->state[node->slot] = u->state[node->slot] ? u->state[node->slot] : elements;
-        return elements && u->state[node->slot] == elements;
+        return elements && u->state[node->slot] == elements && is_stored(r, elements);
     }
 }
 
