@@ -134,7 +134,7 @@ COMPILE = [
     (lambda p: p.compile(grad_accumulation_steps=0), errors.ArgumentError, "accumulation"),
     (lambda p: p.compile(prefix=1), TypeError, "compile has no keyword 'prefix'"),
     (lambda p: samba.session.compile(p.model, p.inputs, "SGD"), TypeError, "an optimizer is one of torch.optim or samba.optim: given str"),
-    (lambda p: samba.session.compile(p.model, p.inputs, torch.optim.RMSprop(p.model.parameters())), errors.UnsupportedError, "optimizer RMSprop"),
+    (lambda p: samba.session.compile(p.model, p.inputs, torch.optim.Rprop(p.model.parameters())), errors.UnsupportedError, "optimizer Rprop"),
     (lambda p: samba.session.compile(p.model, p.inputs, output_folder="/dev/null"), errors.FileError, "/dev/null"),
     (lambda p: samba.session.compile(p.model, p.inputs, output_folder=3), TypeError, "output_folder is a str, bytes or os.PathLike: given 3 of int"),
     (lambda p: samba.session.compile(p.model, (samba.zeros(4, 7, name="x"), p.target)), errors.ShapeError, "given an input float32(4, 7) and a weight float32(4, 6) (in module lin"),

@@ -34,6 +34,7 @@ def _class(facts, base):
         self.max_grad_norm = max_grad_norm
 
     text = f"{base.__module__.rpartition('.')[0]}.{base.__name__}; `max_grad_norm` > 0 clips the gradients of all optimizers to this global norm in GRADNORM."
+    text += f"\n\n    >>> {facts.title}(torch.nn.Linear(3, 2).parameters()).defaults['lr']\n    {default!r}\n    "
     return type(facts.title, (_Clipping, base), {"__init__": __init__, "__doc__": text, "__module__": __name__})
 
 

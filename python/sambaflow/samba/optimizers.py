@@ -31,18 +31,13 @@ def _value(group, name):
     return group["betas"][int(name[-1]) - 1] if name in ("beta1", "beta2") else group[name]
 
 
-def _kinds():
-    *first, last = FACTS
-    return f"samba.optim.{', '.join(first)} or {last}, or torch's"
-
-
 def _check(optimizer):
     """Refuses what the library does not do: another kind, a step or hooks of the program's own."""
     kind = type(optimizer)
     if _facts(optimizer) is None:
-        raise errors.UnsupportedError(f"optimizer {kind.__name__}: expected {_kinds()}")
+        raise errors.UnsupportedError(f"optimizer {kind.__name__}: expected one of samba.optim, or of torch where samba.optim has its name")
     if not (getattr(kind.step, "__module__", None) or "").startswith(("torch.optim.", "sambaflow.samba.optim")):
-        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give {_kinds()}")
+        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give one of samba.optim, or of torch where samba.optim has its name")
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise errors.UnsupportedError(f"optimizer {kind.__name__} has a hook of register_step_pre_hook or register_step_post_hook, which the device cannot call: remove "
                                       "it by its handle; parameters can be changed by sn_data between runs")  # fmt: skip
