@@ -30,6 +30,7 @@ OPTIONS = [
     (ADAM, dict(lr=0.01)), (ADAM, dict(lr=0.01, weight_decay=0.3, amsgrad=True)), (ADAM, dict(lr=0.01, weight_decay=0.3, maximize=True)),
     (samba.optim.Lion, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.9))),
     (samba.optim.Adagrad, dict(lr=0.1, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2)),
+    (samba.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.8, centered=True, weight_decay=0.1)),
 ]  # fmt: skip
 
 
