@@ -31,6 +31,7 @@ OPTIONS = [
     (samba.optim.Lion, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.9))),
     (samba.optim.Adagrad, dict(lr=0.1, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2)),
     (samba.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.8, centered=True, weight_decay=0.1)),
+    (samba.optim.Adadelta, dict(lr=0.7, rho=0.8, weight_decay=0.1)),
 ]  # fmt: skip
 
 
