@@ -32,6 +32,7 @@ OPTIONS = [
     (samba.optim.Adagrad, dict(lr=0.1, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2)),
     (samba.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.8, centered=True, weight_decay=0.1)),
     (samba.optim.Adadelta, dict(lr=0.7, rho=0.8, weight_decay=0.1)),
+    (samba.optim.NAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.02)),
 ]  # fmt: skip
 
 
