@@ -33,6 +33,7 @@ OPTIONS = [
     (samba.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.8, centered=True, weight_decay=0.1)),
     (samba.optim.Adadelta, dict(lr=0.7, rho=0.8, weight_decay=0.1)),
     (samba.optim.NAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.02)),
+    (samba.optim.RAdam, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.99))),
 ]  # fmt: skip
 
 
