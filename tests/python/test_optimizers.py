@@ -34,6 +34,7 @@ OPTIONS = [
     (samba.optim.Adadelta, dict(lr=0.7, rho=0.8, weight_decay=0.1)),
     (samba.optim.NAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.02)),
     (samba.optim.RAdam, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.99))),
+    (samba.optim.Adamax, dict(lr=0.01, weight_decay=0.1)),
 ]  # fmt: skip
 
 
