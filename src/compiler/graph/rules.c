@@ -96,7 +96,7 @@ static samba_ref before_of(const samba_rule *x, samba_state state) { return numb
 void samba_rule_emit(samba_rule *rule)
 {
     rule->entered = false;
-    rule->graph->place.scope = 0;
+    rule->graph->location.scope = 0;
     switch ((int)rule->optimizer->kind) {
 #define OPTIMIZER(KIND, kind, title, name, source, rule_of, fixed, branch, takes, flags, keeps) \
     case kind: rule_of(rule); break;
