@@ -130,7 +130,7 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
     machine->vector_registers = kernels->vector_registers;
     machine->fused = kernels->fused;
     machine->pairs = pairs[isa] && samba_processor_has_pairs();
-    machine->libxsmm = isa == samba_isa_best() || samba_xsmm_keeps_to(isa);
+    machine->libxsmm = samba_xsmm_keeps_to(isa);
     find_name(machine->processor, sizeof machine->processor);
     find_caches(machine->cache);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of roads that take as long the first is taken. */
+/* The order decides between roads of one cost alone: the first is taken. After a cost of 0 nobody is asked. */
 static const samba_road *const roads[] = {&samba_road_row, &samba_road_panel, &samba_road_blocks, &samba_road_depthwise, &samba_road_winograd_grad,
                                           &samba_road_winograd, &samba_road_columns, &samba_road_fold};
 

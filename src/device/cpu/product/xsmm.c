@@ -27,7 +27,7 @@ bool samba_xsmm_keeps_to(samba_isa isa)
 #undef ISA
 #undef ISA_X86
     };
-    return libxsmm_get_target_archid() <= most[isa];
+    return isa == samba_isa_best() || libxsmm_get_target_archid() <= most[isa];
 }
 #else
 bool samba_xsmm_keeps_to(samba_isa isa)

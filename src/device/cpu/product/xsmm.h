@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What we call of libxsmm. The build copies these functions and all they need out of libxsmm.a into one object (../xsmm.sh), under the names
+ * What we call of libxsmm. The build copies these functions and all they need out of libxsmm.a into one object (xsmm.sh), under the names
  * below, and hides the rest: among it stand-ins for dgemm_, sgemm_ and others of BLAS, which would take the place of a program's own. Each line
  * of the form "#define libxsmm_X samba_xsmm_X" makes one more function available. */
 #ifndef SAMBA_CPU_XSMM_H
@@ -21,7 +21,7 @@
 bool samba_xsmm_is_ready(void);
 #endif
 
-/* Does it use no better instructions than these, as LIBXSMM_TARGET may tell it? */
+/* Is it there, and does it use no better instructions than these: the best there are, or what LIBXSMM_TARGET tells it? */
 bool samba_xsmm_keeps_to(samba_isa isa);
 
 #endif
