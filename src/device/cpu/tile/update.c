@@ -84,7 +84,7 @@ static const void *number(const reading *r, int at, samba_dtype dtype)
 }
 
 /* ---- patterns ---- */
-enum { LEAF = 1 << 15, PARAMETER_LEAF = LEAF, GRADIENT_LEAF, CLIP_LEAF, CONDITION_LEAF, NUMBER_LEAF, STATE_LEAF };
+enum { LEAF = 0x8000, PARAMETER_LEAF = LEAF, GRADIENT_LEAF, CLIP_LEAF, CONDITION_LEAF, NUMBER_LEAF, STATE_LEAF };
 enum { NODES = 96, NONE = -1 };
 
 typedef struct pattern_node {
