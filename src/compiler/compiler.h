@@ -281,6 +281,7 @@ void samba_plan_move_stage(samba_compiler *compiler, int32_t from, int32_t to);
 samba_status samba_stage_label(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
 /* lower_tile.c: the group's program; plan_rank and plan_shape as samba_emitter_finish takes them */
 samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape, samba_stage *stage);
+samba_tile samba_tile_of(samba_op op); /* lower_tile.c: of a MAP or REDUCE; SAMBA_TILE_COUNT for other classes */
 samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy);               /* lower_tile.c */
 samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);                    /* lower_contract.c */
 /* A convolution's gradient to its weight. */

@@ -8,7 +8,7 @@
 uint64_t samba_pef_tile_signature(uint32_t count)
 {
     static const char *const rows[] = {
-#define TILE(name, form) #name ":" #form,
+#define TILE(name, form, cost) #name ":" #form,
 #include "plan/tiles.def"
 #undef TILE
     };

@@ -4,7 +4,7 @@
 #include "plan/stage.h"
 
 const samba_tile_facts samba_tile_table[SAMBA_TILE_COUNT] = {
-#define TILE(name, form) {#name, SAMBA_FORM_##form},
+#define TILE(name, form, cost) {#name, SAMBA_FORM_##form, SAMBA_COST_##cost},
 #include "plan/tiles.def"
 #undef TILE
 };

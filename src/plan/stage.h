@@ -11,7 +11,7 @@
 #include "tensor/tensor.h"
 
 typedef enum samba_tile {
-#define TILE(name, form) SAMBA_TILE_##name,
+#define TILE(name, form, cost) SAMBA_TILE_##name,
 #include "plan/tiles.def"
 #undef TILE
     SAMBA_TILE_COUNT
@@ -21,9 +21,11 @@ typedef enum samba_tile_form {
     SAMBA_FORM_BINARY, SAMBA_FORM_COMPARE, SAMBA_FORM_WHERE, SAMBA_FORM_CONVERT, SAMBA_FORM_WRAP, SAMBA_FORM_ROUND,
     SAMBA_FORM_REDUCE, SAMBA_FORM_SPREAD, SAMBA_FORM_COLLECT
 } samba_tile_form;
+typedef enum samba_tile_cost { SAMBA_COST_ARITHMETIC, SAMBA_COST_TRANSCENDENTAL, SAMBA_COST_POWER, SAMBA_COST_COUNT } samba_tile_cost;
 typedef struct samba_tile_facts {
     const char *name;
     samba_tile_form form;
+    samba_tile_cost cost;
 } samba_tile_facts;
 extern const samba_tile_facts samba_tile_table[SAMBA_TILE_COUNT]; /* plan/stage.c */
 

@@ -88,20 +88,9 @@ void samba_remat_end(samba_remat *r) { samba_fusion_free(&r->forward); }
 /* ---- costs ---- */
 static double arithmetic(const samba_node *node)
 {
-    switch (node->op) {
-    case SAMBA_OP_exp: case SAMBA_OP_log: case SAMBA_OP_tanh: case SAMBA_OP_sigmoid: case SAMBA_OP_erf:
-    case SAMBA_OP_log1p: case SAMBA_OP_expm1: case SAMBA_OP_sin: case SAMBA_OP_cos:
-    case SAMBA_OP_exp2: case SAMBA_OP_log2: case SAMBA_OP_log10: case SAMBA_OP_erfc:
-    case SAMBA_OP_silu: case SAMBA_OP_silu_grad: case SAMBA_OP_mish: case SAMBA_OP_mish_grad:
-    case SAMBA_OP_gelu: case SAMBA_OP_gelu_grad: case SAMBA_OP_gelu_tanh: case SAMBA_OP_gelu_tanh_grad:
-        return TRANSCENDENTAL;
-    case SAMBA_OP_tan: case SAMBA_OP_asin: case SAMBA_OP_acos: case SAMBA_OP_atan: case SAMBA_OP_sinh: case SAMBA_OP_cosh:
-    case SAMBA_OP_asinh: case SAMBA_OP_acosh: case SAMBA_OP_atanh: case SAMBA_OP_atan2: case SAMBA_OP_hypot:
-    case SAMBA_OP_floor_divide: case SAMBA_OP_trunc_divide: case SAMBA_OP_remainder: case SAMBA_OP_fmod: case SAMBA_OP_pow:
-        return POWER;
-    default:
-        return ARITHMETIC;
-    }
+    static const double costs[SAMBA_COST_COUNT] = {
+        [SAMBA_COST_ARITHMETIC] = ARITHMETIC, [SAMBA_COST_TRANSCENDENTAL] = TRANSCENDENTAL, [SAMBA_COST_POWER] = POWER};
+    return costs[samba_tile_table[samba_tile_of((samba_op)node->op)].cost];
 }
 
 static bool is_given(const samba_node *node)

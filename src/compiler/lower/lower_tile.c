@@ -193,16 +193,38 @@ static int wrap(lowering *l, int reg, samba_dtype dtype, samba_extent extent, in
     return convert(l, reg, SAMBA_INT64, dtype, extent, level);
 }
 
-static samba_tile tile_of(const samba_node *node)
+/* A MAP or REDUCE without a tile operator, whose cost is the operator's, does not build. */
+enum {
+    NEEDS_TILE_LEAF = 0,
+    NEEDS_TILE_MAP = 1,
+    NEEDS_TILE_REDUCE = 1,
+    NEEDS_TILE_VIEW = 0,
+    NEEDS_TILE_MOVE = 0,
+    NEEDS_TILE_CONTRACT = 0,
+    NEEDS_TILE_KERNEL = 0,
+    NEEDS_TILE_COMPOSITE = 0
+};
+#define SAMBA_TILE_NONE SAMBA_TILE_COUNT
+#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, call)                                \
+    _Static_assert(NEEDS_TILE_##class_ == ((int)SAMBA_TILE_##tile != (int)SAMBA_TILE_COUNT),                                   \
+                   "ops.def: operator '" #name "' needs a tile operator as a MAP or REDUCE, or has one as another class");
+#include "ops.def"
+#undef OP
+
+samba_tile samba_tile_of(samba_op op)
 {
     static const samba_tile tiles[SAMBA_OP_COUNT] = {
-#define SAMBA_TILE_NONE SAMBA_TILE_COUNT
 #define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, call) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
 #include "ops.def"
 #undef OP
 #undef SAMBA_TILE_NONE
     };
-    samba_tile tile = tiles[node->op];
+    return tiles[op];
+}
+
+static samba_tile tile_of(const samba_node *node)
+{
+    samba_tile tile = samba_tile_of((samba_op)node->op);
     if (node->dtype == SAMBA_BOOL && tile == SAMBA_TILE_add) /* on 0 and 1: or, and */
         return SAMBA_TILE_maximum;
     if (node->dtype == SAMBA_BOOL && tile == SAMBA_TILE_mul)

@@ -129,20 +129,10 @@ static char *cpu_map(samba_device *device, int64_t offset) { return ((cpu_device
 static double tile_seconds(const samba_cpu_machine *machine, const samba_program *program)
 {
     double seconds = 0;
-    for (int32_t i = 0; i < program->instruction_count; i++)
-        switch (program->instructions[i].op) {
-        case SAMBA_TILE_exp: case SAMBA_TILE_log: case SAMBA_TILE_tanh: case SAMBA_TILE_sigmoid: case SAMBA_TILE_erf: case SAMBA_TILE_pow:
-        case SAMBA_TILE_gelu: case SAMBA_TILE_gelu_grad: case SAMBA_TILE_gelu_tanh: case SAMBA_TILE_gelu_tanh_grad: case SAMBA_TILE_random:
-        case SAMBA_TILE_silu: case SAMBA_TILE_silu_grad: case SAMBA_TILE_mish: case SAMBA_TILE_mish_grad: case SAMBA_TILE_exp2: case SAMBA_TILE_log2:
-        case SAMBA_TILE_log10: case SAMBA_TILE_log1p: case SAMBA_TILE_expm1: case SAMBA_TILE_sin: case SAMBA_TILE_cos: case SAMBA_TILE_tan:
-        case SAMBA_TILE_asin: case SAMBA_TILE_acos: case SAMBA_TILE_atan: case SAMBA_TILE_sinh: case SAMBA_TILE_cosh: case SAMBA_TILE_asinh:
-        case SAMBA_TILE_acosh: case SAMBA_TILE_atanh: case SAMBA_TILE_erfc: case SAMBA_TILE_atan2: case SAMBA_TILE_hypot: case SAMBA_TILE_fmod:
-        case SAMBA_TILE_remainder: case SAMBA_TILE_floor_divide: case SAMBA_TILE_trunc_divide:
-            seconds += 1 / machine->share.slow_values;
-            break;
-        default:
-            seconds += 1 / machine->share.values;
-        }
+    for (int32_t i = 0; i < program->instruction_count; i++) {
+        bool slow = samba_tile_table[program->instructions[i].op].cost != SAMBA_COST_ARITHMETIC;
+        seconds += 1 / (slow ? machine->share.slow_values : machine->share.values);
+    }
     return seconds;
 }
 
