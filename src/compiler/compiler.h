@@ -98,6 +98,8 @@ samba_status samba_fusion_order(samba_fusion *fusion, int32_t before, int32_t af
 samba_status samba_fusion_schedule(samba_fusion *fusion);
 /* constants, iota and random numbers are computed where they are used and never have memory of their own */
 bool samba_is_inline(const samba_graph *graph, samba_ref ref);
+/* The value that reading `ref` reads: of a random number, which is drawn where it is used, the seed; else itself. */
+samba_ref samba_value_read(const samba_graph *graph, samba_ref ref);
 
 /* access.c */
 void samba_access_own(const samba_graph *graph, samba_ref ref, samba_access *access); /* memory of its own, in order */
@@ -284,8 +286,6 @@ samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int pl
 samba_tile samba_tile_of(samba_op op); /* lower_tile.c: of a MAP or REDUCE; SAMBA_TILE_COUNT for other classes */
 samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy);               /* lower_tile.c */
 samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);                    /* lower_contract.c */
-/* A convolution's gradient to its weight. */
-static inline bool samba_is_weight_grad(samba_op op) { return op == SAMBA_OP_conv2d_weight_grad || op == SAMBA_OP_conv3d_weight_grad; }
 /* lower_contract.c: a CONTRACT node's contraction but for its buffers, and the domain [batch..., M, N] of what follows on its blocks. */
 samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *contract,
                                      int *plan_rank, int64_t *plan_shape);

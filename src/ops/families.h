@@ -9,7 +9,7 @@
 #include "ops/ops.h"
 
 /* samba_infer_<cell>, samba_vjp_<cell> ...: cells that several rows share are declared again each time, which C allows. */
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, call)                                                 \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                                 \
     samba_infer_fn samba_infer_##infer;                                                                                          \
     samba_vjp_fn samba_vjp_##vjp;                                                                                                \
     samba_reference_fn samba_ref_##ref;                                                                                          \
@@ -17,6 +17,9 @@
     samba_expand_fn samba_expand_##expand;
 #include "ops.def"
 #undef OP
+
+/* ---- RANGE(cell): the index ranges of rows ---- */
+samba_range_fn samba_range_embedding, samba_range_gather, samba_range_scatter, samba_range_cross_entropy;
 
 /* ---- inference (infer.c) ---- */
 /* Sets the result. Checks what every result must be: a known dtype, rank 0 to 8, sizes >= 0, at most 2^62 bytes. */

@@ -23,6 +23,27 @@ static samba_status need_index(const samba_infer *infer, int i)
     return SAMBA_OK;
 }
 
+static samba_index_range range_along(const samba_node *source, int64_t dim, int64_t negative)
+{
+    return (samba_index_range){.low = negative ? -source->shape[dim] : 0, .high = source->shape[dim]};
+}
+
+samba_index_range samba_range_embedding(const samba_node *node, const samba_node *source)
+{
+    (void)node;
+    return range_along(source, 0, 0);
+}
+
+samba_index_range samba_range_gather(const samba_node *node, const samba_node *source)
+{
+    return range_along(source, node->attrs->gather.dim, node->attrs->gather.negative);
+}
+
+samba_index_range samba_range_scatter(const samba_node *node, const samba_node *source)
+{
+    return range_along(source, node->attrs->scatter.dim, node->attrs->scatter.negative);
+}
+
 samba_status samba_infer_embedding(samba_infer *infer)
 {
     const samba_node *weight = infer->inputs[0], *index = infer->inputs[1];

@@ -14,6 +14,12 @@
 
 #define EXACT_MAX ((int64_t)1 << 53) /* constants are doubles */
 
+samba_index_range samba_range_cross_entropy(const samba_node *node, const samba_node *source)
+{
+    return (samba_index_range){
+        .high = source->shape[1], .has_ignore = true, .ignore = node->attrs->cross_entropy.ignore_index, .trusted = true};
+}
+
 samba_status samba_infer_cross_entropy(samba_infer *infer)
 {
     const samba_node *logits = infer->inputs[0], *labels = infer->inputs[1];

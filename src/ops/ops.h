@@ -84,6 +84,15 @@ typedef int64_t samba_flops_fn(const samba_node *node, const samba_node *const *
 typedef samba_ref samba_expand_fn(samba_graph *graph, const samba_node *node, const samba_ref *inputs); /* node: copy before emitting */
 
 typedef enum samba_amp { SAMBA_AMP_low, SAMBA_AMP_fp32, SAMBA_AMP_any } samba_amp; /* enumerators by their cells */
+typedef enum samba_conv_role { SAMBA_CONV_none, SAMBA_CONV_forward, SAMBA_CONV_input_grad, SAMBA_CONV_weight_grad } samba_conv_role;
+
+typedef struct samba_index_range {
+    int64_t low, high;   /* low <= index < high */
+    bool has_ignore;     /* or index == ignore */
+    int64_t ignore;
+    bool trusted;        /* no kernel looks at the indices: all of an input that they come from must be in range, used or not */
+} samba_index_range;
+typedef samba_index_range samba_range_fn(const samba_node *node, const samba_node *source); /* source: the first input */
 
 typedef struct samba_op_facts {
     const char *name;
@@ -96,8 +105,16 @@ typedef struct samba_op_facts {
     samba_flops_fn *flops;
     samba_expand_fn *expand;
     samba_amp amp;
+    /* traits */
+    bool tensor, inline_, position;
+    samba_conv_role conv;
+    samba_op combine, twin; /* SAMBA_OP_input, which is neither of any: none */
+    samba_range_fn *range;  /* NULL: none */
 } samba_op_facts;
 extern const samba_op_facts samba_ops[SAMBA_OP_COUNT]; /* ops/table.c */
+
+/* A reduction whose results over parts of the elements can be combined (COMBINE of ops.def). */
+static inline bool samba_is_combined(const samba_node *node) { return samba_ops[node->op].combine != SAMBA_OP_input; }
 
 /* Hash of every row's tokens: two libraries with different operator tables refuse each other's graphs. */
 uint64_t samba_ops_signature(void);

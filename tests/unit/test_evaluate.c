@@ -230,6 +230,53 @@ static void test_table(void **state)
     assert_int_equal(samba_ops[SAMBA_OP_reshape].flops(&result, inputs), 0);
 }
 
+/* What words of the column `traits` promise, of each row that has them. */
+static void test_traits(void **state)
+{
+    (void)state;
+    int twins = 0, ranges = 0, combined = 0;
+    for (int op = 0; op < SAMBA_OP_COUNT; op++) {
+        const samba_op_facts *facts = &samba_ops[op], *twin = &samba_ops[facts->twin], *combine = &samba_ops[facts->combine];
+        const samba_node node = {.op = (uint16_t)op};
+        assert_true(!facts->tensor || (facts->class_ == SAMBA_LEAF && !facts->inline_));
+        assert_true(!facts->inline_ || facts->class_ == SAMBA_LEAF || (facts->class_ == SAMBA_MAP && facts->arity == 1));
+        assert_true(facts->conv == SAMBA_CONV_none || (facts->class_ == SAMBA_CONTRACT && facts->attrs == SAMBA_ATTRS_conv));
+        assert_int_equal(samba_is_combined(&node), facts->combine != SAMBA_OP_input);
+        if (samba_is_combined(&node)) {
+            assert_int_equal(facts->class_, SAMBA_REDUCE_CLASS);
+            assert_true(combine->class_ == SAMBA_MAP && combine->arity == 2);
+            combined++;
+        }
+        if (facts->twin != SAMBA_OP_input) { /* the group of the one takes the other, whichever comes first */
+            assert_int_equal(twin->twin, op);
+            assert_true(facts->class_ == SAMBA_KERNEL && twin->class_ == SAMBA_KERNEL);
+            assert_true(facts->arity == twin->arity && facts->attrs == twin->attrs);
+            twins++;
+        }
+        assert_true(!facts->range || facts->arity >= 2);
+        ranges += facts->range != NULL;
+    }
+    assert_int_equal(twins, 8);
+    assert_int_equal(combined, 3);
+    assert_int_equal(ranges, 4);
+    assert_false(samba_is_combined(&(samba_node){.op = SAMBA_OP_argmax}));
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    const samba_node source = {.rank = 3, .shape = {7, 5, 3}};
+    samba_attrs gather = {.gather = {.dim = 2, .negative = 1}}, scatter = {.scatter = {.dim = 1}}, loss = {.cross_entropy = {.ignore_index = -100}};
+    samba_index_range r = samba_ops[SAMBA_OP_gather].range(&(samba_node){.attrs = &gather}, &source);
+    assert_true(r.low == -3 && r.high == 3 && !r.has_ignore && !r.trusted);
+    r = samba_ops[SAMBA_OP_scatter].range(&(samba_node){.attrs = &scatter}, &source);
+    assert_true(r.low == 0 && r.high == 5 && !r.has_ignore && !r.trusted);
+    r = samba_ops[SAMBA_OP_embedding].range(&(samba_node){0}, &source);
+    assert_true(r.low == 0 && r.high == 7 && !r.has_ignore && !r.trusted);
+    r = samba_ops[SAMBA_OP_cross_entropy].range(&(samba_node){.attrs = &loss}, &source);
+    assert_true(r.low == 0 && r.high == 5 && r.has_ignore && r.ignore == -100 && r.trusted);
+}
+
 static void test_gradient_of_gradient(void **state)
 {
     (void)state;
@@ -250,7 +297,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sections), cmocka_unit_test(test_swap),
         cmocka_unit_test(test_errors),   cmocka_unit_test(test_intermediates_are_freed),
-        cmocka_unit_test(test_table),    cmocka_unit_test(test_gradient_of_gradient),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_traits),
+        cmocka_unit_test(test_ranges),    cmocka_unit_test(test_gradient_of_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,13 @@
 
 bool samba_is_inline(const samba_graph *graph, samba_ref ref)
 {
-    uint16_t op = samba_node_at(graph, ref)->op;
-    return op == SAMBA_OP_constant || op == SAMBA_OP_iota || op == SAMBA_OP_random;
+    return samba_ops[samba_node_at(graph, ref)->op].inline_;
+}
+
+samba_ref samba_value_read(const samba_graph *graph, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(graph, ref);
+    return node->arity > 0 && samba_ops[node->op].inline_ ? node->inputs[0] : ref;
 }
 
 /* ---- dependences ---- */
@@ -26,10 +31,8 @@ int samba_makers(const samba_fusion *f, int32_t group, samba_ref ref, int32_t *m
     const samba_node *node = samba_node_at(f->graph, ref);
     int count = 0;
     for (int i = 0; i < node->arity; i++) {
-        samba_ref u = node->inputs[i];
-        bool drawn = samba_node_at(f->graph, u)->op == SAMBA_OP_random;
-        if (drawn)
-            u = samba_node_at(f->graph, u)->inputs[0]; /* drawn where it is used: what counts is its seed, read from memory */
+        samba_ref u = samba_value_read(f->graph, node->inputs[i]);
+        bool drawn = u != node->inputs[i];
         int32_t from = samba_maker(f, u);
         if (from >= 0 && (group < 0 || drawn || !samba_is_member(f, group, u)))
             makers[count++] = from;
@@ -93,7 +96,7 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
         sizes[i] = domain->shape[i];
         how.dims[i] = (int8_t)i;
     }
-    if (node->op == SAMBA_OP_argmax) {
+    if (class_ == SAMBA_REDUCE_CLASS && !samba_is_combined(node)) {
         int at = 0;
         for (int last = 0; last < 2; last++)
             for (int i = 0; i < domain->rank; i++) {
@@ -120,7 +123,7 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
             reduced[how.dims[node->attrs->reduce.dims.at[i]]] = true;
         int cols = samba_trailing(g, reduced);
         bool few = samba_sizes_product(g->rank - cols, g->domain) < SAMBA_FEW_ROWS && samba_sizes_product(cols, g->domain + g->rank - cols) > SAMBA_LONG_ROW;
-        bool rows = cols > 0 && (node->op == SAMBA_OP_argmax || (!few && samba_group_readable(f, g, cols, node->inputs[0], node->rank, how.dims)));
+        bool rows = cols > 0 && (!samba_is_combined(node) || (!few && samba_group_readable(f, g, cols, node->inputs[0], node->rank, how.dims)));
         how.role = rows ? SAMBA_MEMBER_ROW : SAMBA_MEMBER_COLLECT;
         how.cols = rows ? cols : 0;
     }
@@ -160,13 +163,9 @@ static bool alias(samba_fusion *f, samba_ref ref)
 /* Two results of one kernel, such as attention and attention_lse of the same inputs. The group that holds the other; -1: none does. */
 static int32_t twin_group(const samba_fusion *f, samba_ref ref)
 {
-    static const samba_op twins[][2] = {{SAMBA_OP_attention, SAMBA_OP_attention_lse}, {SAMBA_OP_sort, SAMBA_OP_argsort},
-                                        {SAMBA_OP_cummax, SAMBA_OP_cummax_index}, {SAMBA_OP_cummin, SAMBA_OP_cummin_index}};
     const samba_node *node = samba_node_at(f->graph, ref);
-    samba_op other = SAMBA_OP_COUNT;
-    for (int i = 0; i < SAMBA_COUNT(twins); i++)
-        other = node->op == twins[i][0] ? twins[i][1] : node->op == twins[i][1] ? twins[i][0] : other;
-    if (other == SAMBA_OP_COUNT)
+    samba_op other = samba_ops[node->op].twin;
+    if (other == SAMBA_OP_input) /* no operator has it as its twin */
         return -1;
     size_t attrs = samba_attrs_table[samba_ops[node->op].attrs].size;
     for (int32_t k = 0; k < f->group_count; k++) {
@@ -216,11 +215,10 @@ static samba_status assign_group(samba_fusion *f, samba_ref ref, int32_t *reader
     return SAMBA_OK;
 }
 
-/* Does reading `u` read what `base` has in memory? A random number is drawn where it is used, from its seed. */
+/* Does reading `u` read what `base` has in memory? */
 static bool reads(const samba_fusion *f, samba_ref u, samba_ref base)
 {
-    const samba_node *node = samba_node_at(f->graph, f->access[u].base);
-    return f->access[u].base == base || (node->op == SAMBA_OP_random && f->access[node->inputs[0]].base == base);
+    return f->access[u].base == base || f->access[samba_value_read(f->graph, f->access[u].base)].base == base;
 }
 
 /* Whoever is read from outside its group, or leaves through a sink, has memory. */
@@ -234,10 +232,8 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
             continue;
         bool tile = f->groups[group].kind == SAMBA_GROUP_TILE || (f->groups[group].kind == SAMBA_GROUP_CONTRACT && f->groups[group].anchor != i);
         for (int k = 0; k < node->arity; k++) {
-            samba_ref u = node->inputs[k];
-            if (tile && samba_node_at(graph, u)->op == SAMBA_OP_random)
-                u = samba_node_at(graph, u)->inputs[0];
-            else if (tile && (samba_is_member(f, group, u) || samba_computed_in_place(f, u)))
+            samba_ref u = tile ? samba_value_read(graph, node->inputs[k]) : node->inputs[k];
+            if (tile && u == node->inputs[k] && (samba_is_member(f, group, u) || samba_computed_in_place(f, u)))
                 continue;
             f->members[f->access[u].base].stored = 1;
         }
@@ -246,12 +242,14 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
     }
     for (int64_t i = 0; i < graph->sink_count; i++) {
         samba_ref base = f->access[graph->sinks[i].value].base;
-        if (graph->sinks[i].phase <= last && samba_node_at(graph, base)->op != SAMBA_OP_constant) /* sinks fill in constants themselves */
+        if (graph->sinks[i].phase <= last && !samba_is_constant(f, base)) /* sinks fill in constants themselves */
             f->members[base].stored = 1;
     }
-    for (int64_t i = 0; i < graph->node_count; i++) /* the seed of random numbers in memory, itself perhaps a constant */
-        if (f->members[i].stored && graph->nodes[i].op == SAMBA_OP_random)
-            f->members[f->access[graph->nodes[i].inputs[0]].base].stored = 1;
+    for (int64_t i = 0; i < graph->node_count; i++) { /* the seed of random numbers in memory, itself perhaps a constant */
+        samba_ref read = samba_value_read(graph, (samba_ref)i);
+        if (f->members[i].stored && read != (samba_ref)i)
+            f->members[f->access[read].base].stored = 1;
+    }
     /* inline leaves that somebody wants in memory: a group each, in the phase of the first who does */
     for (int64_t i = 0; i < graph->node_count; i++) {
         if (!f->members[i].stored || !samba_is_inline(graph, (samba_ref)i))
@@ -272,8 +270,9 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
             how.dims[d] = (int8_t)d;
         SAMBA_TRY(new_group(f, SAMBA_GROUP_TILE, phase, (samba_ref)i, node->rank, node->shape, &group));
         SAMBA_TRY(add_member(f, group, (samba_ref)i, &how));
-        if (node->op == SAMBA_OP_random && samba_maker(f, node->inputs[0]) >= 0) /* whose seed may be computed */
-            SAMBA_TRY(samba_group_depend(f, group, samba_maker(f, node->inputs[0])));
+        samba_ref read = samba_value_read(graph, (samba_ref)i);
+        if (read != (samba_ref)i && samba_maker(f, read) >= 0) /* a seed, which may be computed */
+            SAMBA_TRY(samba_group_depend(f, group, samba_maker(f, read)));
         for (int64_t k = 0; k < graph->node_count; k++)
             for (int a = 0; a < graph->nodes[k].arity && f->members[k].group >= 0; a++)
                 if (reads(f, graph->nodes[k].inputs[a], (samba_ref)i))

@@ -104,13 +104,13 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
     if (from == SAMBA_MEMBER_FULL) {
         int cols = samba_trailing(g, reduced);
         int64_t row = samba_sizes_product(cols, g->domain + g->rank - cols), rows = samba_sizes_product(g->rank - cols, g->domain);
-        bool few = g->cols == 0 && node->op != SAMBA_OP_argmax && rows < SAMBA_FEW_ROWS && row > SAMBA_LONG_ROW;
+        bool few = g->cols == 0 && samba_is_combined(node) && rows < SAMBA_FEW_ROWS && row > SAMBA_LONG_ROW;
         bool can = cols > 0 && (g->cols == cols || (g->cols == 0 && !few && samba_group_in_reach(f, group, cols) &&
                                                     (inside || samba_group_readable(f, g, cols, u, source->rank, how->dims))));
         if (can && g->kind == SAMBA_GROUP_CONTRACT) {
             const samba_node *anchor = samba_node_at(f->graph, g->anchor);
             int last = anchor->op == SAMBA_OP_matmul ? 1 : anchor->rank - 2; /* all of space is a row */
-            can = cols == last && row <= CONTRACT_ROW_LIMIT && !samba_is_weight_grad((samba_op)anchor->op);
+            can = cols == last && row <= CONTRACT_ROW_LIMIT && samba_ops[anchor->op].conv != SAMBA_CONV_weight_grad;
         }
         if (can) {
             how->role = SAMBA_MEMBER_ROW;
@@ -118,7 +118,7 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
             return true;
         }
     }
-    return node->op != SAMBA_OP_argmax && samba_group_writable(g, g->cols, node, how->dims);
+    return samba_is_combined(node) && samba_group_writable(g, g->cols, node, how->dims);
 }
 
 bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, samba_joining *how)

@@ -27,8 +27,8 @@ static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collecto
     for (int64_t m = 0; m < f->groups[reader].member_count; m++) {
         const samba_node *node = samba_node_at(f->graph, f->groups[reader].members[m]);
         for (int i = 0; i < node->arity; i++) {
-            const samba_node *source = samba_node_at(f->graph, f->access[node->inputs[i]].base);
-            if (source->op == SAMBA_OP_random && f->members[f->access[source->inputs[0]].base].group == collector)
+            samba_ref source = f->access[node->inputs[i]].base, read = samba_value_read(f->graph, source);
+            if (read != source && f->members[f->access[read].base].group == collector)
                 return true;
             const samba_member *base = &f->members[f->access[node->inputs[i]].base];
             bool operand = f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;

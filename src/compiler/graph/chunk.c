@@ -155,7 +155,10 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
         memcpy(attrs.iota.shape.at, shape, sizeof(int64_t) * (size_t)rank);
         attrs.iota.dim = flat_dim(rows, attrs.iota.dim);
         return samba_emit(out, SAMBA_OP_iota, 0, NULL, &attrs);
-    case SAMBA_OP_sum: case SAMBA_OP_amax: case SAMBA_OP_amin: case SAMBA_OP_argmax: {
+    default:
+        break;
+    }
+    if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS) {
         int64_t dims[SAMBA_MAX_RANK];
         int count = 0;
         for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++) {
@@ -165,11 +168,9 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
         }
         return samba_emit_reduce(out, (samba_op)node->op, c->chunk[node->inputs[0]], count, dims);
     }
-    default:
-        for (int i = 0; i < node->arity; i++)
-            inputs[i] = operand(c, node, rows, i);
-        return samba_emit(out, (samba_op)node->op, node->arity, inputs, node->attrs);
-    }
+    for (int i = 0; i < node->arity; i++)
+        inputs[i] = operand(c, node, rows, i);
+    return samba_emit(out, (samba_op)node->op, node->arity, inputs, node->attrs);
 }
 
 /* The addend of a chunk's rows to a reduction over all rows, in the shape of the whole. */
@@ -210,10 +211,8 @@ static samba_ref joined(chunking *c, samba_ref ref)
     return samba_emit_reshape(out, whole, node->rank, node->shape);
 }
 
-static samba_op adding(samba_op reduction)
-{
-    return reduction == SAMBA_OP_amax ? SAMBA_OP_maximum : reduction == SAMBA_OP_amin ? SAMBA_OP_minimum : SAMBA_OP_add;
-}
+/* What combines the chunks' results: of a reduction its own, of a product the sum. */
+static samba_op combining(const samba_node *node) { return samba_is_combined(node) ? samba_ops[node->op].combine : SAMBA_OP_add; }
 
 static void enter(chunking *c, samba_ref ref, samba_phase phase, uint32_t part)
 {
@@ -281,7 +280,7 @@ static void emit_phase(chunking *c, samba_ref now, samba_phase phase)
                 continue;
             }
             samba_ref part = emit_summed(c, (samba_ref)i);
-            piece[0] = k == 0 ? part : samba_emit2(c->rewriter->out, adding((samba_op)in->nodes[i].op), piece[0], part);
+            piece[0] = k == 0 ? part : samba_emit2(c->rewriter->out, combining(&in->nodes[i]), piece[0], part);
         }
     }
     for (int64_t i = 0; i < in->node_count; i++) {

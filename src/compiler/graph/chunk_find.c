@@ -69,8 +69,7 @@ static bool pull(samba_region *r, samba_ref ref, int at, int count, int depth)
         r->row[ref] = before;
         return same && before.kind != SAMBA_ROWS_SUMMED;
     }
-    bool leaf = node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state ||
-                node->op == SAMBA_OP_literal;
+    bool leaf = samba_ops[node->op].class_ == SAMBA_LEAF && !samba_is_inline(r->graph, ref);
     if (leaf || !is_wide(r, ref))
         return true;
     if (depth == PULL_DEPTH || (node->op == SAMBA_OP_iota && node->attrs->iota.dim >= at && node->attrs->iota.dim < at + count))
@@ -154,7 +153,7 @@ static bool classify_reduce(samba_region *r, samba_ref ref)
     }
     if (none)
         return mark(r, ref, SAMBA_ROWS_MEMBER, rows.at, rows.count);
-    return all && is_wide(r, node->inputs[0]) && node->op != SAMBA_OP_argmax && mark(r, ref, SAMBA_ROWS_SUMMED, rows.at, rows.count);
+    return all && is_wide(r, node->inputs[0]) && samba_is_combined(node) && mark(r, ref, SAMBA_ROWS_SUMMED, rows.at, rows.count);
 }
 
 /* Only the last two dims, sizes of 1 aside. */

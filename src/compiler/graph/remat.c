@@ -93,10 +93,7 @@ static double arithmetic(const samba_node *node)
     return costs[samba_tile_table[samba_tile_of((samba_op)node->op)].cost];
 }
 
-static bool is_given(const samba_node *node)
-{
-    return node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state;
-}
+static bool is_given(const samba_node *node) { return samba_ops[node->op].tensor; }
 
 /* Of reading once more what is given; not where the backward does it anyway, as it does not with a weight in float32 whose cast it multiplies. */
 static double traffic_of_given(const samba_remat *r, samba_ref ref)

@@ -66,6 +66,8 @@ static samba_ref neutral(samba_graph *g, const samba_node *node, const samba_ref
 static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
     const samba_node *source = samba_node_at(g, inputs[0]);
+    if (samba_is_combined(node)) /* over dims of size 1 */
+        return source->dtype == node->dtype && same_shape(g, inputs[0], node) ? inputs[0] : SAMBA_NONE;
     switch (node->op) {
     case SAMBA_OP_cast: /* to what it is; there and back, where the way there keeps every value */
         if (source->dtype == node->dtype)
@@ -108,8 +110,6 @@ static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *i
             if (node->attrs->slice.start.at[i] != 0 || node->attrs->slice.step.at[i] != 1 || node->shape[i] != source->shape[i])
                 return SAMBA_NONE;
         return inputs[0];
-    case SAMBA_OP_sum: case SAMBA_OP_amax: case SAMBA_OP_amin: /* over dims of size 1 */
-        return source->dtype == node->dtype && same_shape(g, inputs[0], node) ? inputs[0] : SAMBA_NONE;
     case SAMBA_OP_neg:
         return source->op == SAMBA_OP_neg ? source->inputs[0] : SAMBA_NONE;
     default:

@@ -23,26 +23,15 @@ typedef struct relation {
     samba_ref x_ref, w_ref, y_ref;                                /* what is there of them; the result is SAMBA_NONE */
 } relation;
 
-typedef enum role { NOT_ONE, FORWARD, INPUT_GRAD, WEIGHT_GRAD } role;
-static role role_of(samba_op op)
-{
-    switch (op) {
-    case SAMBA_OP_conv2d: case SAMBA_OP_conv3d: return FORWARD;
-    case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv3d_input_grad: return INPUT_GRAD;
-    case SAMBA_OP_conv2d_weight_grad: case SAMBA_OP_conv3d_weight_grad: return WEIGHT_GRAD;
-    default: return NOT_ONE;
-    }
-}
-
 static relation relation_of(const samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
     relation r = {.op = (samba_op)node->op, .attrs = &node->attrs->conv, .rank = node->rank, .x_ref = SAMBA_NONE, .w_ref = SAMBA_NONE, .y_ref = SAMBA_NONE};
     const int64_t *first = samba_node_at(g, inputs[0])->shape, *second = samba_node_at(g, inputs[1])->shape, *result = node->shape;
     const int64_t *x = first, *w = second, *y = result;
-    const role of = role_of((samba_op)node->op);
-    if (of == FORWARD)
+    const samba_conv_role of = samba_ops[node->op].conv;
+    if (of == SAMBA_CONV_forward)
         r.x_ref = inputs[0], r.w_ref = inputs[1];
-    else if (of == INPUT_GRAD)
+    else if (of == SAMBA_CONV_input_grad)
         x = result, w = first, y = second, r.w_ref = inputs[0], r.y_ref = inputs[1];
     else
         x = first, w = result, y = second, r.x_ref = inputs[0], r.y_ref = inputs[1];
@@ -114,13 +103,13 @@ static samba_ref trimmed(samba_graph *g, const relation *r)
     }
     if (less == 0)
         return SAMBA_NONE;
-    if (role_of(r->op) == WEIGHT_GRAD) {
+    if (samba_ops[r->op].conv == SAMBA_CONV_weight_grad) {
         for (int d = SPACE; d < r->rank; d++)
             attrs.conv.shape.at[d] = stop[d] - start[d];
         return emit_pad(g, samba_emit(g, r->op, 2, (samba_ref[]){r->x_ref, r->y_ref}, &attrs), r->rank, start, after);
     }
     samba_ref w = emit_slice(g, r->w_ref, r->rank, start, stop);
-    return samba_emit(g, r->op, 2, role_of(r->op) == FORWARD ? (samba_ref[]){r->x_ref, w} : (samba_ref[]){w, r->y_ref}, &attrs);
+    return samba_emit(g, r->op, 2, samba_ops[r->op].conv == SAMBA_CONV_forward ? (samba_ref[]){r->x_ref, w} : (samba_ref[]){w, r->y_ref}, &attrs);
 }
 
 static samba_ref covered(samba_graph *g, const relation *r)
@@ -138,16 +127,16 @@ static samba_ref covered(samba_graph *g, const relation *r)
     samba_ref x = r->x_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->x_ref, 2, x_shape);
     samba_ref w = r->w_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->w_ref, 2, w_shape);
     samba_ref y = r->y_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->y_ref, 2, y_shape);
-    switch (role_of(r->op)) {
-    case FORWARD: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, x, samba_emit_transpose(g, w, 0, 1)), r->rank, r->y);
-    case INPUT_GRAD: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, y, w), r->rank, r->x);
+    switch (samba_ops[r->op].conv) {
+    case SAMBA_CONV_forward: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, x, samba_emit_transpose(g, w, 0, 1)), r->rank, r->y);
+    case SAMBA_CONV_input_grad: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, y, w), r->rank, r->x);
     default: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, samba_emit_transpose(g, y, 0, 1), x), r->rank, r->w);
     }
 }
 
 samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
-    if (role_of((samba_op)node->op) == NOT_ONE)
+    if (samba_ops[node->op].conv == SAMBA_CONV_none)
         return SAMBA_NONE;
     relation r = relation_of(g, node, inputs);
     for (int d = 0; d < r.rank; d++)

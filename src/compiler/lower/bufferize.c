@@ -127,9 +127,7 @@ static bool reads_in_step(const samba_compiler *c, int32_t group, samba_ref leaf
 /* For each leaf the groups that read it, in order. */
 static samba_ref leaf_read(const samba_fusion *f, const samba_node *node, int i)
 {
-    samba_ref u = node->inputs[i];
-    const samba_node *source = samba_node_at(f->graph, u);
-    samba_ref base = f->access[source->op == SAMBA_OP_random ? source->inputs[0] : u].base;
+    samba_ref base = f->access[samba_value_read(f->graph, node->inputs[i])].base;
     return samba_ops[samba_node_at(f->graph, base)->op].class_ == SAMBA_LEAF ? base : SAMBA_NONE;
 }
 
@@ -229,8 +227,9 @@ static samba_status find_ranges(samba_compiler *c)
     const samba_graph *g = c->traced;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
-        if (node->op != SAMBA_OP_cross_entropy && node->op != SAMBA_OP_embedding && node->op != SAMBA_OP_gather && node->op != SAMBA_OP_scatter)
+        if (!samba_ops[node->op].range)
             continue;
+        const samba_index_range range = samba_ops[node->op].range(node, samba_node_at(g, node->inputs[0]));
         samba_ref index = node->inputs[1];
         bool part = false;
         int64_t count;
@@ -241,7 +240,7 @@ static samba_status find_ranges(samba_compiler *c)
             index = samba_node_at(g, index)->inputs[0];
         }
         const samba_node *leaf = samba_node_at(g, index);
-        if (part && node->op != SAMBA_OP_cross_entropy) /* the rest may be anything; the kernel looks at what it takes, that of the loss does not */
+        if (part && !range.trusted) /* the rest may be anything; the kernel looks at what it takes */
             continue;
         if (leaf->op != SAMBA_OP_input || samba_dtype_is_floating_point((samba_dtype)leaf->dtype))
             continue;
@@ -249,17 +248,13 @@ static samba_status find_ranges(samba_compiler *c)
             samba_plan_tensor *tensor = &c->plan.tensors[t];
             if (tensor->kind != SAMBA_KIND_INPUT || strcmp(tensor->name, samba_graph_name_at(g, leaf->attrs->leaf.name)) != 0)
                 continue;
-            bool loss = node->op == SAMBA_OP_cross_entropy;
-            int64_t dim = node->op == SAMBA_OP_gather ? node->attrs->gather.dim : node->op == SAMBA_OP_scatter ? node->attrs->scatter.dim : loss;
-            bool negative = node->op == SAMBA_OP_gather ? node->attrs->gather.negative : node->op == SAMBA_OP_scatter && node->attrs->scatter.negative;
-            int64_t high = samba_node_at(g, node->inputs[0])->shape[dim], low = negative ? -high : 0;
-            if (tensor->has_range && tensor->high <= high && tensor->low >= low)
+            if (tensor->has_range && tensor->high <= range.high && tensor->low >= range.low)
                 continue;
-            tensor->low = tensor->has_range && tensor->low > low ? tensor->low : low;
-            tensor->high = tensor->has_range && tensor->high < high ? tensor->high : high;
+            tensor->low = tensor->has_range && tensor->low > range.low ? tensor->low : range.low;
+            tensor->high = tensor->has_range && tensor->high < range.high ? tensor->high : range.high;
             tensor->has_range = 1;
-            tensor->has_ignore = loss;
-            tensor->ignore = loss ? node->attrs->cross_entropy.ignore_index : 0;
+            tensor->has_ignore = range.has_ignore;
+            tensor->ignore = range.ignore;
             tensor->range_user = samba_arena_strdup(&c->plan.arena, samba_ops[node->op].name);
             if (!tensor->range_user)
                 return SAMBA_ERROR_MEMORY;
@@ -279,8 +274,7 @@ samba_status samba_pass_bufferize(samba_compiler *c)
         c->placed.buffer_of[i] = -1;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
-        if (node->op == SAMBA_OP_input || node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state || node->op == SAMBA_OP_literal ||
-            node->op == SAMBA_OP_argin)
+        if (samba_ops[node->op].class_ == SAMBA_LEAF && !samba_is_inline(g, (samba_ref)i))
             SAMBA_TRY(add_leaf(c, (samba_ref)i));
     }
     SAMBA_TRY(find_readers(c));

@@ -37,9 +37,9 @@ static samba_status add_group(samba_compiler *c, int32_t index)
         const samba_node *node = samba_node_at(c->graph, g->members[m]);
         for (int i = 0; i < node->arity; i++) {
             samba_ref ref = node->inputs[i];
-            const samba_node *input = samba_node_at(c->graph, ref);
-            if (input->op == SAMBA_OP_random)
-                SAMBA_TRY(add_use(c, c->placed.buffer_of[f->access[input->inputs[0]].base]));
+            samba_ref read = samba_value_read(c->graph, ref);
+            if (read != ref)
+                SAMBA_TRY(add_use(c, c->placed.buffer_of[f->access[read].base]));
             SAMBA_TRY(add_use(c, c->placed.buffer_of[f->access[ref].base]));
         }
         SAMBA_TRY(add_use(c, c->placed.buffer_of[g->members[m]]));

@@ -186,11 +186,11 @@ samba_status samba_contract_describe(const samba_graph *graph, const samba_acces
 {
     const samba_node *node = samba_node_at(graph, anchor);
     *t = (samba_contract){0};
-    switch (node->op) {
-    case SAMBA_OP_matmul: SAMBA_TRY(matmul(graph, access, node, t)); break;
-    case SAMBA_OP_conv2d: case SAMBA_OP_conv3d: conv(graph, access, node, t); break;
-    case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv3d_input_grad: input_grad(graph, access, node, t); break;
-    default: weight_grad(graph, access, node, t); break;
+    switch (samba_ops[node->op].conv) {
+    case SAMBA_CONV_none: SAMBA_TRY(matmul(graph, access, node, t)); break;
+    case SAMBA_CONV_forward: conv(graph, access, node, t); break;
+    case SAMBA_CONV_input_grad: input_grad(graph, access, node, t); break;
+    case SAMBA_CONV_weight_grad: weight_grad(graph, access, node, t); break;
     }
     *plan_rank = t->batch_rank + 2;
     for (int i = 0; i < t->batch_rank; i++)
@@ -228,7 +228,8 @@ samba_status samba_lower_contract(samba_compiler *c, int32_t index)
     int64_t plan_shape[SAMBA_MAX_RANK];
     SAMBA_TRY(samba_contract_describe(c->graph, c->fusion.access, group->anchor, &contract, &plan_rank, plan_shape));
     /* (dy, w), (x, w), (x, dy): in the convolution stages A is the weight or dy, B what the window sees */
-    bool swapped = node->op == SAMBA_OP_conv2d || node->op == SAMBA_OP_conv3d || samba_is_weight_grad((samba_op)node->op);
+    samba_conv_role role = samba_ops[node->op].conv;
+    bool swapped = role == SAMBA_CONV_forward || role == SAMBA_CONV_weight_grad;
     factor_base(c, node->inputs[swapped ? 1 : 0], &contract.a);
     factor_base(c, node->inputs[swapped ? 0 : 1], &contract.b);
     contract.class_ = (int32_t)samba_class_of((samba_dtype)node->dtype);

@@ -195,7 +195,7 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         const samba_node *x = samba_node_at(c->graph, node->inputs[0]);
         stage->pool = pool_of(node, x->shape, x->rank, node->shape);
         stage->pool.average = node->op == SAMBA_OP_avg_pool2d;
-        stage->pool.indices = node->op == SAMBA_OP_max_pool2d_indices;
+        stage->pool.indices = samba_ops[node->op].position;
         return SAMBA_OK;
     }
     case SAMBA_OP_max_pool2d_grad: case SAMBA_OP_avg_pool2d_grad: {

@@ -48,7 +48,7 @@ samba_status samba_lower_line(samba_compiler *c, int32_t index)
         *(d < dim ? &line.outer : &line.inner) *= d == dim ? 1 : node->shape[d];
     for (int64_t m = 0; m < group->member_count; m++) {
         const samba_node *member = samba_node_at(c->graph, group->members[m]);
-        bool index_ = member->op == SAMBA_OP_argsort || member->op == SAMBA_OP_cummax_index || member->op == SAMBA_OP_cummin_index;
+        bool index_ = samba_ops[member->op].position;
         *(index_ ? &line.has_indices : &line.has_values) = 1;
         results[index_] = (samba_operand){.buffer = c->placed.buffer_of[group->members[m]], .dtype = member->dtype};
         bytes += bytes_of(member);
