@@ -298,7 +298,7 @@ static double far_cost(const samba_contract_problem *problem, const samba_source
     double bytes = size * (1 + reach_of(source->own.rank, source->own.size, factor->own) + /* windows see elements again and again */
                            reach_of(source->inner.rank, source->inner.size, factor->inner) +
                            reach_of(problem->contract.batch_rank, problem->contract.batch, factor->batch));
-    return bytes > problem->machine->block.unit && samba_source_is_far(source, true) ? problem->machine->block.line_wait * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis) : 0;
+    return bytes > (double)problem->machine->block.unit && samba_source_is_far(source, true) ? problem->machine->block.line_wait * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis) : 0;
 }
 
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
