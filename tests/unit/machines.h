@@ -31,14 +31,7 @@ static inline void make_strange(samba_cpu_machine *machine, uint64_t (*draw)(voi
 #define NS(name, value, meaning) SCALED(name);
 #define FACTOR(name, value, meaning) SCALED(name);
 #include "device/cpu/figures.def"
-#undef GROUP
-#undef END
 #undef SCALED
-#undef BYTES
-#undef COUNT
-#undef RATE
-#undef NS
-#undef FACTOR
     machine->near = machine->near * (1 << draw(of) % 7) / 8;
 }
 

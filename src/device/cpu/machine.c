@@ -118,13 +118,6 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 #define NS(name, value, meaning) .name = value,
 #define FACTOR(name, value, meaning) .name = value,
 #include "device/cpu/figures.def"
-#undef GROUP
-#undef END
-#undef BYTES
-#undef COUNT
-#undef RATE
-#undef NS
-#undef FACTOR
     };
     machine->vector_bytes = kernels->lanes * (int32_t)sizeof(float);
     machine->vector_registers = kernels->vector_registers;
@@ -197,11 +190,4 @@ void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell 
 #define NS(name, value, meaning) tell_number(&t, #name, group->name, "ns", meaning);
 #define FACTOR(name, value, meaning) tell_number(&t, #name, group->name, "", meaning);
 #include "device/cpu/figures.def"
-#undef GROUP
-#undef END
-#undef BYTES
-#undef COUNT
-#undef RATE
-#undef NS
-#undef FACTOR
 }

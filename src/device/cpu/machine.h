@@ -39,13 +39,6 @@ struct samba_cpu_machine {
 #define NS(name, value, meaning) double name;
 #define FACTOR(name, value, meaning) double name;
 #include "device/cpu/figures.def"
-#undef GROUP
-#undef END
-#undef BYTES
-#undef COUNT
-#undef RATE
-#undef NS
-#undef FACTOR
 };
 
 /* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of. */
