@@ -18,6 +18,7 @@ static void test_at_hand(void **state)
             continue;
         samba_cpu_machine machine;
         samba_cpu_machine_init(&machine, (samba_isa)isa);
+        samba_cpu_machine_survey(&machine);
         assert_int_equal(machine.isa, isa);
         assert_ptr_equal(machine.kernels, samba_kernels_for((samba_isa)isa));
         assert_int_equal(machine.vector_bytes, 4 * machine.kernels->lanes);

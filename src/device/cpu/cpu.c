@@ -69,6 +69,7 @@ static samba_status cpu_describe(const samba_device_options *options, samba_devi
     samba_cpu_machine machine;
     SAMBA_TRY(choose_isa(options, &isa));
     samba_cpu_machine_init(&machine, isa);
+    samba_cpu_machine_survey(&machine);
     samba_cpu_machine_tell(&machine, tell, to);
     return SAMBA_OK;
 }

@@ -98,7 +98,6 @@ static void find_name(char *name, size_t size)
 
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 {
-    char line[256];
     static const bool pairs[SAMBA_ISA_COUNT] = {
 #define ISA_X86 ISA
 #define ISA(name, libxsmm, pairs) pairs,
@@ -124,14 +123,20 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
     machine->fused = kernels->fused;
     machine->pairs = pairs[isa] && samba_processor_has_pairs();
     machine->libxsmm = samba_xsmm_keeps_to(isa);
+    enum { LAST = 3 }; /* the index of what Linux lists last: two first caches and a second stand before it */
+    int64_t last = read_number(LAST, "size") << 10;
+    machine->near = (last > 0 ? last : LAST_CACHE) / 2; /* others use it too */
+}
+
+void samba_cpu_machine_survey(samba_cpu_machine *machine)
+{
+    char line[256];
     find_name(machine->processor, sizeof machine->processor);
     find_caches(machine->cache);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     machine->processors = processors > 0 ? (int32_t)processors : 1;
     read_line(line, sizeof line, "/sys/devices/system/node/online");
     machine->nodes = count_listed(line) > 0 ? count_listed(line) : 1;
-    const samba_cpu_cache *last = &machine->cache[SAMBA_CPU_CACHES - 1];
-    machine->near = (last->bytes > 0 ? last->bytes : LAST_CACHE) / 2; /* others use it too */
 }
 
 /* ---- what we tell ---- */

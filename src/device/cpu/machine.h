@@ -20,6 +20,7 @@ typedef struct samba_cpu_cache {
 enum { SAMBA_CPU_CACHES = 3 };
 
 struct samba_cpu_machine {
+    /* 0 until samba_cpu_machine_survey, as nothing that runs asks for them: */
     char processor[64];   /* its own name; "" where the system does not say */
     int32_t processors;   /* that the system has running */
     int32_t nodes;        /* of memory */
@@ -41,8 +42,11 @@ struct samba_cpu_machine {
 #include "device/cpu/figures.def"
 };
 
-/* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of. */
+/* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of: all that running depends on. It is called for
+ * each session, and each operator that runs eagerly has one, so it reads one file of the system. */
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa);
+/* The rest, which is shown: processor, processors, nodes, caches. */
+void samba_cpu_machine_survey(samba_cpu_machine *machine);
 
 /* All of a description in order, one fact after the other. */
 void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell *tell, void *to);
